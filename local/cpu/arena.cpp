@@ -3,14 +3,20 @@
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <stdexcept>
+#include <string_view>
 
 #ifdef QUARRY_TELL_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
 
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/thread.h"
 #include "quarry/local/cpu/cpu_engine.h"
 
 namespace quarry::local {
@@ -44,16 +50,22 @@ void for_each_unit(int64_t units, int slots, const std::function<void(int64_t un
   std::atomic<int64_t> next{0};
   char begin = 0, end = 0;  // their addresses count
   happens_before(&begin);
-  arena()->execute([&] {
-    tbb::parallel_for(
-        0, slots,
-        [&](int slot) {
-          happens_after(&begin);
-          for (int64_t unit; (unit = next.fetch_add(1, std::memory_order_relaxed)) < units;) body(unit, slot);
-          happens_before(&end);
-        },
-        tbb::simple_partitioner());
-  });
+  try {
+    arena()->execute([&] {
+      tbb::parallel_for(
+          0, slots,
+          [&](int slot) {
+            happens_after(&begin);
+            for (int64_t unit; (unit = next.fetch_add(1, std::memory_order_relaxed)) < units;) body(unit, slot);
+            happens_before(&end);
+          },
+          tbb::simple_partitioner());
+    });
+  } catch (const std::runtime_error& error) {
+    // TBB's only one of its own.
+    if (!std::string_view(error.what()).starts_with("pthread_create")) throw;
+    throw OutOfMemory(fmt::format("a thread for tiles cannot be started: {}{}", error.what(), process_limits()));
+  }
   happens_after(&end);
 }
 

@@ -622,7 +622,7 @@ class LapackDecompositions final : public Decompositions {
               const Scratch scratch(total(sizes) * slots, context);
               // Several small matrices are one piece of work.
               const int64_t runs = std::min<int64_t>(count, 16 * static_cast<int64_t>(slots));
-              for_each_unit(runs, slots, [&](int64_t run, int slot) {
+              for_each_blas_unit(runs, slots, [&](int64_t run, int slot) {
                 Work work;
                 char* next = scratch.at(total(sizes) * slot);
                 for (size_t i = 0; i < work.size(); ++i) {

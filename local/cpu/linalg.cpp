@@ -42,7 +42,7 @@ void tiled_syrk(double alpha, const MatrixView& a, double beta, const MatrixView
   const MatrixView out = swapped ? transposed(c) : c;
   const int64_t tiles = (c.rows + kMatrixTile - 1) / kMatrixTile;
   const int64_t units = tiles * (tiles + 1) / 2;
-  for_each_unit(units, slots_for(units, threads), [&](int64_t unit, int) {
+  for_each_blas_unit(units, slots_for(units, threads), [&](int64_t unit, int) {
     int64_t row = 0;
     while ((row + 1) * (row + 2) / 2 <= unit) ++row;
     const int64_t column = unit - row * (row + 1) / 2;

@@ -72,7 +72,7 @@ void for_each_tile(const MatrixProduct& p, int threads, const Body& body) {
   const int64_t tiles = tiles_m * tiles_n, total = element_count(p.batch) * tiles;
   const int64_t group = std::max<int64_t>(1, kGrain * tiles / multiplications(p));
   const int64_t units = ceil_div(total, group);
-  for_each_unit(units, slots_for(units, threads), [&](int64_t unit, int) {
+  for_each_blas_unit(units, slots_for(units, threads), [&](int64_t unit, int) {
     const int64_t first = unit * group, last = std::min(first + group, total);
     Dims position = position_of(first / tiles, p.batch);
     for (int64_t at = first; at < last; ++at) {
@@ -100,7 +100,7 @@ void float_products(const MatrixProduct& p, double alpha, double beta, int threa
   // Partial products of equal stretches of k, added up in order.
   const int64_t count = element_count(p.batch), depth = p.a.matrix.columns, stretch = ceil_div(depth, parts);
   T* partial = reinterpret_cast<T*>(scratch);
-  for_each_unit(count * parts, slots_for(count * parts, threads), [&](int64_t unit, int) {
+  for_each_blas_unit(count * parts, slots_for(count * parts, threads), [&](int64_t unit, int) {
     const Dims position = position_of(unit / parts, p.batch);
     const int64_t k = unit % parts * stretch, length = std::clamp<int64_t>(depth - k, 0, stretch);
     const MatrixView a = matrix_at(p.a, position, sizeof(T)), b = matrix_at(p.b, position, sizeof(T));

@@ -1,8 +1,10 @@
 #include "quarry/local/cpu/scanning.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "quarry/local/base/error.h"
@@ -11,6 +13,7 @@
 #include "quarry/local/cpu/loops.h"
 #include "quarry/local/cpu/recurrences.h"
 #include "quarry/local/cpu/strided.h"
+#include "quarry/local/memory/scratch.h"
 
 namespace quarry::local {
 namespace cpu {
@@ -28,11 +31,13 @@ struct Lines {
   int64_t in_step = 0, out_step = 0;
   int64_t lanes = 1;  // along the axis that memory runs along
   int64_t in_lane = 0, out_lane = 0;
-  AxisGroup in, out;  // the other axes
+  int64_t step = 0, lane = 0;  // of the layout that decides how lines are scanned
+  AxisGroup in, out;           // the other axes
   int64_t others = 1;
 };
 
-Lines make_lines(const Dims& shape, int axis, const Operand& input, const Operand& output) {
+// As lines of an output of strides `layout`.
+Lines make_lines(const Dims& shape, int axis, const Operand& input, const Operand& output, const Dims& layout) {
   Lines lines;
   lines.length = shape[axis];
   lines.in_step = input.strides[axis];
@@ -40,11 +45,12 @@ Lines make_lines(const Dims& shape, int axis, const Operand& input, const Operan
   int lane = -1;
   const auto size = [](int64_t stride) { return stride < 0 ? -stride : stride; };
   for (int d = 0; d < shape.size(); ++d) {
-    if (d == axis || shape[d] == 1 || size(output.strides[d]) == 0) continue;
-    if (lane < 0 || size(output.strides[d]) < size(output.strides[lane])) lane = d;
+    if (d == axis || shape[d] == 1 || size(layout[d]) == 0) continue;
+    if (lane < 0 || size(layout[d]) < size(layout[lane])) lane = d;
   }
-  if (lane >= 0 && lines.length > 1 && size(output.strides[lane]) > size(lines.out_step) && lines.out_step != 0)
-    lane = -1;
+  if (lane >= 0 && lines.length > 1 && size(layout[lane]) > size(layout[axis]) && layout[axis] != 0) lane = -1;
+  lines.step = layout[axis];
+  lines.lane = lane >= 0 ? layout[lane] : 0;
   for (int d = 0; d < shape.size(); ++d) {
     if (d == axis) continue;
     if (d == lane) {
@@ -73,6 +79,7 @@ class Scan {
  public:
   Scan(Op op, DType dtype, const Lines& lines, const char* in, char* out, int threads)
       : op_(op),
+        dtype_(dtype),
         size_(itemsize(dtype)),
         lines_(lines),
         in_(in),
@@ -84,18 +91,36 @@ class Scan {
   }
 
   void run() {
-    // Short steps along memory are not worth a vector loop's call.
-    const bool vectors = map_ && lines_.in_lane == size_ && lines_.out_lane == size_ && lines_.lanes >= 16;
-    if (vectors)
-      run_vectors();
-    else if (lines_.lanes * lines_.others < kWave && lines_.length >= 2 * kSegment && map_ && is_associative(op_) &&
-             lines_.out_step == size_)
-      run_long();
-    else
-      run_lines();
+    switch (form()) {
+      case Form::vectors:
+        return run_vectors();
+      case Form::segments:
+        return run_long();
+      case Form::lines:
+        return run_lines();
+    }
+  }
+  // The last elements alone.
+  void run_last() {
+    switch (form()) {
+      case Form::vectors:
+        return last_vectors();
+      case Form::segments:
+        return last_long();
+      case Form::lines:
+        return last_lines();
+    }
   }
 
  private:
+  enum class Form : uint8_t { vectors, segments, lines };
+  Form form() const {
+    // Short steps along memory are not worth a vector loop's call.
+    if (map_ && lines_.in_lane == size_ && lines_.lane == size_ && lines_.lanes >= 16) return Form::vectors;
+    const bool is_long = lines_.lanes * lines_.others < kWave && lines_.length >= 2 * kSegment;
+    return is_long && map_ && is_associative(op_) && lines_.step == size_ ? Form::segments : Form::lines;
+  }
+
   // Whole rows of neighbouring lines at a time.
   void run_vectors() {
     const int64_t width = kStripBytes / size_, strips = (lines_.lanes + width - 1) / width;
@@ -119,6 +144,27 @@ class Scan {
         const void* args[] = {previous, values};
         map_(y, args, count);
       }
+    });
+  }
+
+  void last_vectors() {
+    const int64_t width = kStripBytes / size_, strips = (lines_.lanes + width - 1) / width;
+    const int64_t units = lines_.others * strips;
+    for_each_unit(units, work_slots(units), [&](int64_t unit, int) {
+      alignas(64) char rows[2][kStripBytes];  // loops may write an element twice
+      const int64_t begin = unit % strips * width, count = std::min(width, lines_.lanes - begin);
+      const char* x = in_ + lines_.in.run(unit / strips, 1).offset + begin * size_;
+      std::memcpy(rows[0], x, static_cast<size_t>(count * size_));
+      int current = 0;
+      for (int64_t i = 1; i < lines_.length; ++i) {
+        x += lines_.in_step;
+        const void* args[] = {rows[current], x};
+        map_(rows[1 - current], args, count);
+        current = 1 - current;
+      }
+      char* y = out_ + lines_.out.run(unit / strips, 1).offset + begin * lines_.out_lane;
+      for (int64_t k = 0; k < count; ++k)
+        std::memcpy(y + k * lines_.out_lane, rows[current] + k * size_, static_cast<size_t>(size_));
     });
   }
 
@@ -169,8 +215,32 @@ class Scan {
     }
   }
 
+  void last_long() {
+    const int64_t segments = (lines_.length + kSegment - 1) / kSegment;
+    std::vector<char> folds(static_cast<size_t>(segments * size_));
+    for (int64_t line = 0; line < lines_.lanes * lines_.others; ++line) {
+      const char* x = in_ + lines_.in.run(line / lines_.lanes, 1).offset + line % lines_.lanes * lines_.in_lane;
+      char* y = out_ + lines_.out.run(line / lines_.lanes, 1).offset + line % lines_.lanes * lines_.out_lane;
+      for_each_unit(segments, slots_for(segments, threads_), [&](int64_t k, int) {
+        const int64_t begin = k * kSegment, n = std::min(kSegment, lines_.length - begin);
+        Carry carry;
+        recurrence_(x + begin * lines_.in_step, lines_.in_step, nullptr, 0, n, carry.bytes, false);
+        store_carry(op_, dtype_, carry.bytes, folds.data() + k * size_);
+      });
+      Carry carries[2];
+      std::memcpy(carries[0].bytes, folds.data(), static_cast<size_t>(size_));
+      for (int64_t k = 1; k < segments; ++k) {
+        const void* args[] = {carries[(k - 1) % 2].bytes, folds.data() + k * size_};
+        map_(carries[k % 2].bytes, args, 1);
+      }
+      std::memcpy(y, carries[(segments - 1) % 2].bytes, static_cast<size_t>(size_));
+    }
+  }
+
   // Line by line; lines that are neighbours in memory take turns, so that what the cache brings in is used.
-  void run_lines() {
+  void run_lines() { for_lines(/*whole=*/true); }
+  void last_lines() { for_lines(/*whole=*/false); }
+  void for_lines(bool whole) {
     constexpr int64_t kLanes = 16;
     const int64_t groups = (lines_.lanes + kLanes - 1) / kLanes, units = lines_.others * groups;
     for_each_unit(units, work_slots(units), [&](int64_t unit, int) {
@@ -182,8 +252,9 @@ class Scan {
       for (int64_t i = 0; i < lines_.length; i += block)
         for (int64_t k = 0; k < count; ++k)
           recurrence_(x + i * lines_.in_step + k * lines_.in_lane, lines_.in_step,
-                      y + i * lines_.out_step + k * lines_.out_lane, lines_.out_step,
+                      whole ? y + i * lines_.out_step + k * lines_.out_lane : nullptr, lines_.out_step,
                       std::min(block, lines_.length - i), carries[k].bytes, i > 0);
+      for (int64_t k = 0; k < count && !whole; ++k) store_carry(op_, dtype_, carries[k].bytes, y + k * lines_.out_lane);
     });
   }
 
@@ -193,6 +264,7 @@ class Scan {
   }
 
   const Op op_;
+  const DType dtype_;
   const int64_t size_;
   const Lines& lines_;
   const char* const in_;
@@ -202,38 +274,65 @@ class Scan {
   const MapLoop map_;
 };
 
-// input converted into output.
+// input converted into `to`.
 Program cast_program(const ScanLaunch& launch) {
   Program program;
   program.output(program.cast(program.input(launch.input_dtype), launch.dtype));
   return program;
 }
-Launch cast_launch(const ScanLaunch& launch) {
+Launch cast_launch(const ScanLaunch& launch, const Operand& to) {
   Launch cast;
   cast.shape = launch.shape;
   cast.inputs.push_back(launch.input);
-  cast.outputs.push_back(launch.output);
+  cast.outputs.push_back(to);
   return cast;
+}
+// The output after what precedes it, in place.
+Program continue_program(const ScanLaunch& launch) {
+  Program program;
+  const ValueId before = program.input(launch.dtype), own = program.input(launch.dtype);
+  program.output(program.apply(launch.op, std::array{before, own}, launch.dtype));
+  return program;
+}
+Launch continue_launch(const ScanLaunch& launch) {
+  Launch after;
+  after.shape = launch.shape;
+  if (launch.only_last) after.shape[launch.axis] = 1;
+  after.inputs = {launch.before, launch.output};
+  after.inputs[0].strides[launch.axis] = 0;
+  after.outputs.push_back(launch.output);
+  return after;
 }
 
 class CpuScanning final : public Scanning {
  public:
   int64_t scan_scratch_bytes(const ScanLaunch& launch) override {
-    if (launch.input_dtype == launch.dtype) return 0;
-    return cpu_engine().run_scratch_bytes(cast_program(launch), cast_launch(launch));
+    int64_t bytes = 0;
+    if (launch.input_dtype != launch.dtype)
+      bytes = cpu_engine().run_scratch_bytes(cast_program(launch), cast_launch(launch, converted(launch, nullptr))) +
+              converted_bytes(launch);
+    if (launch.before.data == nullptr) return bytes;
+    return std::max(bytes, cpu_engine().run_scratch_bytes(continue_program(launch), continue_launch(launch)));
   }
 
   void scan(const ScanLaunch& launch, const ExecContext& context) override {
     if (element_count(launch.shape) == 0) return;
-    const Operand* from = &launch.input;
-    if (launch.input_dtype != launch.dtype) {
-      cpu_engine().run(cast_program(launch), cast_launch(launch), context);
-      from = &launch.output;
+    {
+      std::optional<Scratch> scratch;
+      Operand from = launch.input;
+      if (launch.input_dtype != launch.dtype) {
+        from = converted(launch, scratch.emplace(converted_bytes(launch), context).data());
+        cpu_engine().run(cast_program(launch), cast_launch(launch, from), context);
+      }
+      const Lines lines = make_lines(launch.shape, launch.axis, from, launch.output, output_strides(launch));
+      Scan scan(launch.op, launch.dtype, lines, static_cast<const char*>(from.data),
+                static_cast<char*>(launch.output.data), context.threads);
+      if (launch.only_last)
+        scan.run_last();
+      else
+        scan.run();
     }
-    const Lines lines = make_lines(launch.shape, launch.axis, *from, launch.output);
-    Scan(launch.op, launch.dtype, lines, static_cast<const char*>(from->data), static_cast<char*>(launch.output.data),
-         context.threads)
-        .run();
+    if (launch.before.data != nullptr) cpu_engine().run(continue_program(launch), continue_launch(launch), context);
   }
 
   void fold(const FoldLaunch& launch, const ExecContext& context) override {
@@ -291,6 +390,15 @@ class CpuScanning final : public Scanning {
         line += run.count;
       }
     });
+  }
+
+ private:
+  // Where the input goes if it has another dtype: the output, if that is whole, else scratch.
+  static int64_t converted_bytes(const ScanLaunch& launch) {
+    return launch.only_last ? rounded_allocation(element_count(launch.shape) * itemsize(launch.dtype)) : 0;
+  }
+  static Operand converted(const ScanLaunch& launch, void* scratch) {
+    return launch.only_last ? Operand{scratch, output_strides(launch)} : launch.output;
   }
 };
 

@@ -4,346 +4,29 @@
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <cmath>
 #include <limits>
 #include <mutex>
-#include <type_traits>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/decomposition_bounds.h"
 #include "quarry/local/cuda/engine.h"
 #include "quarry/local/cuda/linalg.h"
 #include "quarry/local/cuda/matrix.h"
+#include "quarry/local/cuda/matrix_programs.h"
 #include "quarry/local/cuda/small_matrices.h"
+#include "quarry/local/cuda/solver_library.h"
 #include "quarry/local/cuda/stream.h"
 #include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/pools.h"
 #include "quarry/local/memory/scratch.h"
 
 namespace quarry::local::cuda {
+
+using namespace solving;
+
 namespace {
-
-// Batched routines give a matrix to a few multiprocessors at most: above this extent one call per matrix, each on the
-// whole GPU, is faster.
-constexpr int64_t kMostBatched = 512;
-// From this extent on singular vectors come from the polar decomposition.
-constexpr int64_t kLeastPolar = 64;
-// From this extent on so do singular values alone (QR iteration takes twice as long at 4096), and numbers of single
-// precision are decomposed in double: in single most matrices of this size are refused by is_svd().
-constexpr int64_t kLargePolar = 1024;
-// gesvdp: U has as many columns as the matrix.
-constexpr int kEconomic = 1;
-
-// ---- Types ----
-
-template <class T>
-inline constexpr bool is_complex_v = std::is_same_v<T, cuComplex> || std::is_same_v<T, cuDoubleComplex>;
-template <class T>
-using Real = std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, cuComplex>, float, double>;
-template <class T>
-T from_real(double value) {
-  if constexpr (is_complex_v<T>)
-    return T{static_cast<Real<T>>(value), 0};
-  else
-    return static_cast<T>(value);
-}
-
-// Calls f<T>() with the libraries' type of a dtype.
-template <class F>
-void with_type(DType dtype, F&& f) {
-  if (dtype == DType::float32) return f.template operator()<float>();
-  if (dtype == DType::float64) return f.template operator()<double>();
-  if (dtype == DType::complex64) return f.template operator()<cuComplex>();
-  if (dtype == DType::complex128) return f.template operator()<cuDoubleComplex>();
-  throw TypeError(fmt::format("linalg is not supported for dtype {}", name(dtype)));
-}
-
-// A routine that has one name per type: QUARRY_TYPED(cublas, getrsBatched, getrsBatched, handle, ...).
-#define QUARRY_TYPED(library, real_name, complex_name, ...)                     \
-  do {                                                                          \
-    if constexpr (std::is_same_v<T, float>)                                     \
-      check(library##S##real_name(__VA_ARGS__), #library "S" #real_name);       \
-    else if constexpr (std::is_same_v<T, double>)                               \
-      check(library##D##real_name(__VA_ARGS__), #library "D" #real_name);       \
-    else if constexpr (std::is_same_v<T, cuComplex>)                            \
-      check(library##C##complex_name(__VA_ARGS__), #library "C" #complex_name); \
-    else                                                                        \
-      check(library##Z##complex_name(__VA_ARGS__), #library "Z" #complex_name); \
-  } while (false)
-
-int narrow(int64_t n) {
-  if (n > INT_MAX) throw NotSupported(fmt::format("an extent of {} is beyond the 32-bit sizes of cuBLAS", n));
-  return static_cast<int>(n);
-}
-cublasFillMode_t fill_mode(Triangle triangle) {
-  return triangle == Triangle::lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
-}
-// The conjugate of a real matrix is itself, which not every routine knows.
-cublasOperation_t operation(MatrixOp op, DType dtype) {
-  switch (op) {
-    case MatrixOp::none:
-      return CUBLAS_OP_N;
-    case MatrixOp::transpose:
-      return CUBLAS_OP_T;
-    case MatrixOp::conjugate_transpose:
-      return is_complex(dtype) ? CUBLAS_OP_C : CUBLAS_OP_T;
-  }
-  __builtin_unreachable();
-}
-void* matrix(const MatrixStack& stack, int64_t p, DType dtype) {
-  return static_cast<char*>(stack.data) + p * stack.elements() * itemsize(dtype);
-}
-
-DType complex_of(DType dtype) { return real_type(dtype) == DType::float32 ? DType::complex64 : DType::complex128; }
-
-struct DestroyParams {
-  void operator()(cusolverDnParams_t params) const { cusolverDnDestroyParams(params); }
-};
-struct DestroySolver {
-  void operator()(cusolverDnHandle_t solver) const { cusolverDnDestroy(solver); }
-};
-
-// ---- Elementwise work around the libraries' calls ----
-
-// to = from over `shape`, conjugated or converted where asked; strides in elements of each.
-void copy_strided(DType from_type, DType to_type, const Dims& shape, const void* from, const Dims& from_strides,
-                  void* to, const Dims& to_strides, bool conjugate, const ExecContext& context) {
-  Program program;
-  ValueId x = program.input(from_type);
-  if (conjugate && is_complex(from_type)) x = program.apply("conjugate"_op, std::array{x});
-  program.output(program.cast(x, to_type));
-  Launch launch;
-  launch.shape = shape;
-  const auto in_bytes = [](Dims strides, DType dtype) {
-    for (int64_t& stride : strides) stride *= itemsize(dtype);
-    return strides;
-  };
-  launch.inputs.push_back({const_cast<void*>(from), in_bytes(from_strides, from_type)});
-  launch.outputs.push_back({to, in_bytes(to_strides, to_type)});
-  cuda_engine().run(program, launch, context);
-}
-void convert(DType from_type, const void* from, DType to_type, void* to, int64_t count, const ExecContext& context) {
-  copy_strided(from_type, to_type, {count}, from, {1}, to, {1}, false, context);
-}
-// Upper triangles of `count` matrices of columns x columns, zeros below: R of what Qr left.
-void copy_upper(DType dtype, const MatrixStack& from, void* to, const ExecContext& context) {
-  const int64_t n = from.columns;
-  Program program;
-  const ValueId x = program.input(dtype);
-  const ValueId inside = program.apply("less_equal"_op, std::array{program.index(2), program.index(1)});
-  program.output(program.apply("where"_op, std::array{inside, x, program.constant(Scalar(0), dtype)}));
-  const int64_t item = itemsize(dtype);
-  Launch launch;
-  launch.shape = {from.count, n, n};  // matrix, column, row
-  launch.inputs.push_back({from.data, {from.elements() * item, from.rows * item, item}});
-  launch.outputs.push_back({to, {n * n * item, n * item, item}});
-  cuda_engine().run(program, launch, context);
-}
-void write_identities(DType dtype, const MatrixStack& to, const ExecContext& context) {
-  Program program;
-  program.output(program.cast(program.apply("equal"_op, std::array{program.index(1), program.index(2)}), dtype));
-  const int64_t item = itemsize(dtype);
-  Launch launch;
-  launch.shape = {to.count, to.columns, to.rows};
-  launch.outputs.push_back({to.data, {to.elements() * item, to.rows * item, item}});
-  cuda_engine().run(program, launch, context);
-}
-// Operands of a program over `shape` = (matrix, column, row): a matrix's elements column by column, and one number per
-// column.
-Operand elements_of(DType dtype, const Dims& shape, const void* data, int64_t step) {
-  const int64_t item = itemsize(dtype);
-  return {const_cast<void*>(data), {step * item, shape[2] * item, item}};
-}
-Operand column_numbers(DType dtype, const Dims& shape, const void* data) {
-  const int64_t item = itemsize(dtype);
-  return {const_cast<void*>(data), {shape[1] * item, item, 0}};
-}
-// to = a times a real number per column.
-void scale_columns(DType dtype, const Dims& shape, const void* a, int64_t step, const void* factors, DType real,
-                   void* to, const ExecContext& context) {
-  Program program;
-  const ValueId x = program.input(dtype), factor = program.cast(program.input(real), dtype);
-  program.output(program.apply("multiply"_op, std::array{x, factor}));
-  Launch launch;
-  launch.shape = shape;
-  launch.inputs.push_back(elements_of(dtype, shape, a, step));
-  launch.inputs.push_back(column_numbers(real, shape, factors));
-  launch.outputs.push_back(elements_of(dtype, shape, to, shape[1] * shape[2]));
-  cuda_engine().run(program, launch, context);
-}
-// a times f / |f|, where f, one per column, has about the length 1 or 0; those of 0 leave their column alone.
-void turn_columns(DType dtype, const Dims& shape, void* a, int64_t step, const void* factors,
-                  const ExecContext& context) {
-  const DType real = real_type(dtype);
-  Program program;
-  const ValueId x = program.input(dtype), factor = program.input(dtype);
-  const ValueId size = program.apply("absolute"_op, std::array{factor});
-  const ValueId large = program.apply("greater"_op, std::array{size, program.constant(Scalar(0.5), real)});
-  const ValueId turn = program.apply("divide"_op, std::array{factor, program.cast(size, dtype)});
-  const ValueId turned = program.apply("multiply"_op, std::array{x, turn});
-  program.output(program.apply("where"_op, std::array{large, turned, x}));
-  Launch launch;
-  launch.shape = shape;
-  launch.inputs.push_back(elements_of(dtype, shape, a, step));
-  launch.inputs.push_back(column_numbers(dtype, shape, factors));
-  launch.outputs.push_back(elements_of(dtype, shape, a, step));
-  cuda_engine().run(program, launch, context);
-}
-// to[p] = base + p * step, for p in [0, count).
-void write_addresses(const void* base, int64_t step_bytes, int64_t count, void* to, const ExecContext& context) {
-  Program program;
-  const auto first = static_cast<int64_t>(reinterpret_cast<intptr_t>(base));
-  const ValueId offset =
-      program.apply("multiply"_op, std::array{program.index(0), program.constant(Scalar(step_bytes), DType::int64)});
-  program.output(program.apply("add"_op, std::array{offset, program.constant(Scalar(first), DType::int64)}));
-  Launch launch;
-  launch.shape = {count};
-  launch.outputs.push_back({to, {int64_t{8}}});
-  cuda_engine().run(program, launch, context);
-}
-
-// The addresses of a stack's matrices in device memory, as batched routines want them.
-class Addresses {
- public:
-  Addresses(const void* base, int64_t step_bytes, int64_t count, const ExecContext& context)
-      : scratch_(count * static_cast<int64_t>(sizeof(void*)), context) {
-    if (count > 0) write_addresses(base, step_bytes, count, scratch_.data(), context);
-  }
-  Addresses(const MatrixStack& stack, int64_t count, DType dtype, const ExecContext& context)
-      : Addresses(stack.data, stack.elements() * itemsize(dtype), count, context) {}
-  Addresses(const MatrixStack& stack, DType dtype, const ExecContext& context)
-      : Addresses(stack, stack.count, dtype, context) {}
-  template <class T>
-  T** of() const {
-    return reinterpret_cast<T**>(scratch_.data());
-  }
-
- private:
-  Scratch scratch_;
-};
-
-// ---- What cuSOLVER's routines take, by shapes alone ----
-
-struct WorkBytes {
-  size_t device = 0, host = 0;
-};
-
-class Library {
- public:
-  explicit Library(cusolverDnHandle_t solver) : Library(nullptr, solver) {}
-  // With the stream's handle, which is made where it is needed.
-  explicit Library(CudaStream& stream) : Library(&stream, nullptr) {}
-  cusolverDnHandle_t solver() const { return stream_ != nullptr ? stream_->solver() : solver_; }
-  cusolverDnParams_t params() const { return params_.get(); }
-
-  WorkBytes lu(DType dtype, int64_t m, int64_t n) const {
-    const cudaDataType type = data_type(dtype);
-    WorkBytes bytes;
-    QUARRY_CUDA_CALL(
-        cusolverDnXgetrf_bufferSize(solver(), params(), m, n, type, any(), m, type, &bytes.device, &bytes.host));
-    return bytes;
-  }
-  WorkBytes cholesky(DType dtype, Triangle triangle, int64_t n) const {
-    const cudaDataType type = data_type(dtype);
-    WorkBytes bytes;
-    QUARRY_CUDA_CALL(cusolverDnXpotrf_bufferSize(solver(), params(), fill_mode(triangle), n, type, any(), n, type,
-                                                 &bytes.device, &bytes.host));
-    return bytes;
-  }
-  WorkBytes qr(DType dtype, int64_t m, int64_t n) const {
-    const cudaDataType type = data_type(dtype);
-    WorkBytes bytes;
-    QUARRY_CUDA_CALL(cusolverDnXgeqrf_bufferSize(solver(), params(), m, n, type, any(), m, type, any(), type,
-                                                 &bytes.device, &bytes.host));
-    return bytes;
-  }
-  // Elements.
-  template <class T>
-  int q(int64_t m, int64_t n, int64_t reflectors) const {
-    int elements = 0;
-    QUARRY_TYPED(cusolverDn, orgqr_bufferSize, ungqr_bufferSize, solver(), narrow(m), narrow(n), narrow(reflectors),
-                 static_cast<const T*>(any()), narrow(m), static_cast<const T*>(any()), &elements);
-    return elements;
-  }
-  WorkBytes svd(DType dtype, signed char job, int64_t m, int64_t n) const {
-    const cudaDataType type = data_type(dtype), values_type = data_type(real_type(dtype));
-    WorkBytes bytes;
-    QUARRY_CUDA_CALL(cusolverDnXgesvd_bufferSize(solver(), params(), job, job, m, n, type, any(), m, values_type, any(),
-                                                 type, any(), m, type, any(), n, type, &bytes.device, &bytes.host));
-    return bytes;
-  }
-  WorkBytes polar_svd(DType dtype, int64_t m, int64_t n) const {
-    const cudaDataType type = data_type(dtype), values_type = data_type(real_type(dtype));
-    WorkBytes bytes;
-    QUARRY_CUDA_CALL(cusolverDnXgesvdp_bufferSize(solver(), params(), CUSOLVER_EIG_MODE_VECTOR, kEconomic, m, n, type,
-                                                  any(), m, values_type, any(), type, any(), m, type, any(), n, type,
-                                                  &bytes.device, &bytes.host));
-    return bytes;
-  }
-  WorkBytes eigh(const Eigh& task, int64_t count) const {
-    const int64_t n = task.a.rows;
-    const cusolverEigMode_t mode = task.vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
-    const cublasFillMode_t fill = fill_mode(task.triangle);
-    const cudaDataType type = data_type(task.dtype), values_type = data_type(real_type(task.dtype));
-    WorkBytes bytes;
-    if (count > 1)
-      QUARRY_CUDA_CALL(cusolverDnXsyevBatched_bufferSize(solver(), params(), mode, fill, n, type, any(), n, values_type,
-                                                         any(), type, &bytes.device, &bytes.host, count));
-    else
-      QUARRY_CUDA_CALL(cusolverDnXsyevd_bufferSize(solver(), params(), mode, fill, n, type, any(), n, values_type,
-                                                   any(), type, &bytes.device, &bytes.host));
-    return bytes;
-  }
-  WorkBytes eig(DType dtype, int64_t n, bool vectors) const {
-    const cudaDataType type = data_type(dtype), values_type = data_type(complex_of(dtype));
-    const cusolverEigMode_t none = CUSOLVER_EIG_MODE_NOVECTOR, mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : none;
-    WorkBytes bytes;
-    QUARRY_CUDA_CALL(cusolverDnXgeev_bufferSize(solver(), params(), none, mode, n, type, any(), n, values_type, any(),
-                                                type, nullptr, n, type, any(), n, type, &bytes.device, &bytes.host));
-    return bytes;
-  }
-
- private:
-  // Stands for matrices: no routine reads them to say what it takes, but one may want them to be there.
-  static void* any() { return reinterpret_cast<void*>(uintptr_t{1} << 12); }
-  Library(CudaStream* stream, cusolverDnHandle_t solver) : stream_(stream), solver_(solver) {
-    QUARRY_CUDA_CALL(cusolverDnCreateParams(params_.out()));
-  }
-  CudaStream* const stream_;
-  const cusolverDnHandle_t solver_;
-  unique_handle<cusolverDnParams_t, DestroyParams> params_;
-};
-
-// ---- How stacks are taken ----
-
-bool batched(int64_t count, int64_t extent) { return count > 1 && extent <= kMostBatched; }
-bool batched(const MatrixStack& a) { return a.count > 1 && a.elements() <= kMostBatched * kMostBatched; }
-bool by_small_kernel(const Lu& task) {
-  return task.a.rows == task.a.columns && task.a.rows <= most_small(task.dtype) && !task.complete;
-}
-bool by_stack_kernel(const Lu& task) { return batched(task.a) && (task.a.rows != task.a.columns || task.complete); }
-bool by_jacobi(const Svd& task) { return task.a.count > 1 && task.a.columns <= kMostJacobiColumns; }
-// Of a tall matrix first the triangle: the rest of the work is then on a square one.
-bool is_tall(int64_t m, int64_t n) {
-  constexpr int64_t kTall = 2;
-  return m >= kTall * n;
-}
-bool by_polar(bool vectors, int64_t u_columns, int64_t n) {
-  return vectors ? u_columns == n && n >= kLeastPolar : n >= kLargePolar;
-}
-DType polar_type(DType dtype, int64_t n) {
-  if (n < kLargePolar) return dtype;
-  return is_complex(dtype) ? DType::complex128 : DType::float64;
-}
-// Several at a time, so that no offset in the library passes 32 bits.
-int64_t at_once(const Eigh& task) {
-  constexpr int64_t kMostElements = int64_t{1} << 30;
-  const int64_t n = task.a.rows;
-  return batched(task.a.count, n) ? std::clamp<int64_t>(kMostElements / (n * n), 1, task.a.count) : 1;
-}
-
-// ---- The tasks ----
 
 // One task's context with the library handles of its stream.
 class Runner {
@@ -355,7 +38,10 @@ class Runner {
     const MatrixStack& stack = task.a;
     const int64_t m = stack.rows, n = stack.columns, k = std::min(m, n);
     if (by_stack_kernel(task)) return lu_of_stack(task, stream_);
-    if (by_small_kernel(task)) return factor_small(task, stream_);
+    if (by_small_kernel(task)) {
+      return small_routines().panels && by_panels(task.dtype, n, /*sides=*/0, stream_) ? factor_by_panels(task, stream_)
+                                                                                       : factor_small(task, stream_);
+    }
     if (batched(stack)) {
       with_type(task.dtype, [&]<class T>() {
         const Addresses a(stack, task.dtype, context_);
@@ -536,6 +222,7 @@ class Runner {
   }
 
   void run(const Eigh& task) {
+    if (small_routines().warp_eigh && task.a.count > 1 && by_warp_eigh(task)) return warp_jacobi_eigh(task, stream_);
     const int64_t n = task.a.rows, count = task.a.count;
     const cusolverEigMode_t mode = task.vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
     const cublasFillMode_t fill = fill_mode(task.triangle);
@@ -546,6 +233,10 @@ class Runner {
       const int64_t here = std::min(most, count - p);
       void* const a = matrix(task.a, p, task.dtype);
       void* const values = static_cast<char*>(task.values) + p * n * itemsize(real);
+      if (by_syevj(task, here)) {
+        jacobi_eigh(task, here, a, values, task.info + p);
+        continue;
+      }
       with_workspace(library_.eigh(task, here), [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
         if (here > 1)
           QUARRY_CUDA_CALL(cusolverDnXsyevBatched(solver(), params(), mode, fill, n, type, a, n, values_type, values,
@@ -607,6 +298,18 @@ class Runner {
     stream_.synchronize();
   }
 
+  void jacobi_eigh(const Eigh& task, int64_t count, void* a, void* values, int32_t* info) {
+    const int n = narrow(task.a.rows);
+    const cusolverEigMode_t mode = task.vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+    const auto parameters = Library::jacobi();
+    with_workspace(library_.jacobi_eigh(task, count), [&](void* work, size_t bytes, void*, size_t) {
+      with_type(task.dtype, [&]<class T>() {
+        QUARRY_TYPED(cusolverDn, syevjBatched, heevjBatched, solver(), mode, fill_mode(task.triangle), n,
+                     static_cast<T*>(a), n, static_cast<Real<T>*>(values), static_cast<T*>(work),
+                     static_cast<int>(bytes / sizeof(T)), info, parameters.get(), narrow(count));
+      });
+    });
+  }
   void factor(DType dtype, int64_t m, int64_t n, void* a, int64_t* pivots, int32_t* info) {
     const cudaDataType type = data_type(dtype);
     with_workspace(library_.lu(dtype, m, n), [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
@@ -778,11 +481,16 @@ class Runner {
 
   // Small matrices at once, by Jacobi's method.
   void svd_of_stack(const Svd& task) {
-    const bool vectors = task.u.data != nullptr;
+    const bool vectors = task.u.data != nullptr, by_warp = small_routines().warp_jacobi && by_warp_jacobi(task);
     const int64_t n = task.a.columns, item = itemsize(task.dtype);
-    const Scratch v(vectors ? task.a.count * n * n * item : 0, context_), incomplete(sizeof(int32_t), context_);
+    const Scratch v(vectors && !by_warp ? task.a.count * n * n * item : 0, context_),
+        incomplete(sizeof(int32_t), context_);
     stream_.fill(incomplete.data(), 0, sizeof(int32_t));
-    jacobi_svd(task, v.data(), reinterpret_cast<int32_t*>(incomplete.data()), stream_);
+    const auto flag = reinterpret_cast<int32_t*>(incomplete.data());
+    if (by_warp)
+      warp_jacobi_svd(task, flag, stream_);
+    else
+      jacobi_svd(task, v.data(), flag, stream_);
     if (vectors && (task.u.columns > n || read_int(incomplete.data()) != 0)) complete_u(task);
   }
 
@@ -811,107 +519,8 @@ class Runner {
   const Library library_;
 };
 
-// ---- Bounds ----
-
-// The most scratch that Runner takes for a task, in the order of its methods.
-class Bounds {
- public:
-  explicit Bounds(const Library& library) : library_(library) {}
-
-  int64_t of(const Lu& task) const {
-    const int64_t m = task.a.rows, n = task.a.columns, count = task.a.count;
-    if (by_stack_kernel(task) || by_small_kernel(task)) return 0;
-    if (batched(task.a)) return addresses(count) + blas(task.dtype, n, n, n);
-    return piece(count * std::min(m, n) * 8) + device(library_.lu(task.dtype, m, n));
-  }
-  int64_t of(const LuSolve& task) const {
-    const int64_t n = task.lu.rows, sides = task.b.columns, count = task.b.count;
-    if (is_small(task)) return 0;
-    if (batched(count, n)) return 2 * addresses(count) + blas(task.dtype, n, sides, n);
-    return piece(count * n * 8) + piece(sizeof(int));
-  }
-  int64_t of(const Inverse& task) const {
-    const int64_t n = task.a.rows, count = task.a.count;
-    if (n <= most_small(task.dtype)) return 0;
-    if (batched(count, n))
-      return 2 * addresses(count) + piece(count * n * 4) + piece(count * 4) + blas(task.dtype, n, n, n);
-    return piece(n * 8) + piece(sizeof(int)) + device(library_.lu(task.dtype, n, n));
-  }
-  int64_t of(const Cholesky& task) const {
-    if (batched(task.a.count, task.a.rows)) return addresses(task.a.count);
-    return device(library_.cholesky(task.dtype, task.triangle, task.a.rows));
-  }
-  int64_t of(const TriangularSolve& task) const {
-    const int64_t n = task.a.rows, count = batched(task.b.count, n) ? task.b.count : 0;
-    return 2 * addresses(count) + blas(task.dtype, n, task.b.columns, n);
-  }
-  int64_t of(const Qr& task) const {
-    const int64_t m = task.a.rows, n = task.a.columns;
-    if (batched(task.a)) return 2 * addresses(task.a.count) + blas(task.dtype, m, n, std::min(m, n));
-    return piece(sizeof(int)) + device(library_.qr(task.dtype, m, n));
-  }
-  int64_t of(const FormQ& task) const {
-    if (batched(task.a)) return piece(task.a.count * task.a.elements() * itemsize(task.dtype));
-    return q(task.dtype, task.a.rows, task.a.columns, task.reflectors);
-  }
-  int64_t of(const Svd& task) const {
-    const int64_t m = task.a.rows, n = task.a.columns;
-    if (by_jacobi(task)) return of_stack(task);
-    const bool vectors = task.u.data != nullptr;
-    if (!is_tall(m, n)) return of_one(task.dtype, m, n, vectors, task.u.columns);
-    const int64_t item = itemsize(task.dtype), small = vectors ? piece(n * n * item) : 0;
-    int64_t most = std::max(device(library_.qr(task.dtype, m, n)), small + of_one(task.dtype, n, n, vectors, n));
-    if (vectors) {
-      most = std::max({most, small + q(task.dtype, m, n, n), small + blas(task.dtype, m, n, n)});
-      if (task.u.columns > n) most = std::max(most, small + q(task.dtype, m, m, n));
-    }
-    return piece(n * item) + piece(n * n * item) + piece(sizeof(int)) + most;
-  }
-  int64_t of(const Eigh& task) const {
-    const int64_t most = at_once(task), rest = task.a.count % most;
-    return std::max(device(library_.eigh(task, most)), rest == 0 ? 0 : device(library_.eigh(task, rest)));
-  }
-  int64_t of(const Eig& task) const {
-    return device(library_.eig(task.dtype, task.a.rows, task.vectors.data != nullptr));
-  }
-  int64_t of(const RowOrder&) const { return 0; }
-  int64_t of(const ReflectionSigns&) const { return 0; }
-
- private:
-  static int64_t piece(int64_t bytes) { return bytes > 0 ? rounded_allocation(bytes) : 0; }
-  static int64_t device(const WorkBytes& bytes) { return piece(static_cast<int64_t>(bytes.device)); }
-  static int64_t addresses(int64_t count) { return piece(count * static_cast<int64_t>(sizeof(void*))); }
-  static int64_t blas(DType dtype, int64_t m, int64_t n, int64_t k) { return piece(workspace_bytes(dtype, m, n, k)); }
-  int64_t q(DType dtype, int64_t m, int64_t n, int64_t reflectors) const {
-    int64_t bytes = 0;
-    with_type(dtype, [&]<class T>() {
-      bytes = static_cast<int64_t>(library_.q<T>(m, n, reflectors)) * static_cast<int64_t>(sizeof(T));
-    });
-    return piece(bytes) + piece(sizeof(int));
-  }
-  int64_t of_one(DType dtype, int64_t m, int64_t n, bool vectors, int64_t u_columns) const {
-    const auto iterated = [&](DType type, signed char job) { return device(library_.svd(type, job, m, n)); };
-    if (!by_polar(vectors, u_columns, n)) return iterated(dtype, !vectors ? 'N' : u_columns == m ? 'A' : 'S');
-    const DType wide = polar_type(dtype, n);
-    const int64_t item = itemsize(wide), matrix = piece(m * n * item), square = piece(n * n * item);
-    const int64_t products = std::max({blas(wide, m, n, n), blas(wide, n, n, m), blas(wide, n, 1, 1),
-                                       blas(wide, m * n, 1, 1), blas(wide, n * n, 1, 1)});
-    const int64_t measuring = matrix + matrix + square + products;
-    const int64_t converted = wide != dtype ? matrix + piece(n * item) : 0;
-    const int64_t own = wide != dtype || !vectors ? matrix + square : 0;
-    return converted + own + matrix + square +
-           std::max({iterated(wide, n == m ? 'A' : 'S'), device(library_.polar_svd(wide, m, n)), measuring});
-  }
-  int64_t of_stack(const Svd& task) const {
-    const int64_t m = task.a.rows, n = task.a.columns, count = task.a.count, item = itemsize(task.dtype);
-    if (task.u.data == nullptr) return piece(sizeof(int32_t));
-    const int64_t completing =
-        std::max(of(Qr{task.dtype, {task.u.data, count, m, n}, nullptr}), of(FormQ{task.dtype, task.u, n, nullptr, n}));
-    return piece(count * n * n * item) + piece(sizeof(int32_t)) + piece(count * m * n * item) +
-           2 * piece(count * n * item) + completing;
-  }
-
-  const Library& library_;
+struct DestroySolver {
+  void operator()(cusolverDnHandle_t solver) const { cusolverDnDestroy(solver); }
 };
 
 class CudaDecompositions final : public Decompositions {
@@ -919,12 +528,25 @@ class CudaDecompositions final : public Decompositions {
   int64_t scratch_bytes(const Decomposition& request) override {
     const std::lock_guard lock(mutex_);
     if (!solver_) QUARRY_CUDA_CALL(cusolverDnCreate(solver_.out()));
-    const Library library(solver_.get());
-    return std::visit([&](const auto& task) { return Bounds(library).of(task); }, request);
+    return scratch_bound(request, solver_.get());
   }
   void run(const Decomposition& request, const ExecContext& context) override {
     Runner runner(context);
     std::visit([&](const auto& task) { runner.run(task); }, request);
+  }
+  bool takes(const AtOnce& request, const ExecContext& context) override {
+    const CudaStream& stream = cuda_stream(context.stream);
+    const int64_t sides = std::holds_alternative<Solve>(request) ? std::get<Solve>(request).b.columns : 0;
+    const bool wanted =
+        std::holds_alternative<CholeskyFactor>(request) ? small_routines().cholesky : small_routines().panels;
+    return wanted &&
+           std::visit([&](const auto& task) { return by_panels(task.dtype, task.a.rows, sides, stream); }, request);
+  }
+  void run_at_once(const AtOnce& request, const ExecContext& context) override {
+    CudaStream& stream = cuda_stream(context.stream);
+    if (const auto* solve = std::get_if<Solve>(&request)) return solve_by_panels(*solve, stream);
+    if (const auto* factor = std::get_if<CholeskyFactor>(&request)) return cholesky_by_panels(*factor, stream);
+    log_determinant_by_panels(std::get<LogDeterminant>(request), stream);
   }
   int64_t eigh_scratch_bytes(DType dtype, int64_t n) override { return cuda::eigh_scratch_bytes(dtype, n); }
   void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,

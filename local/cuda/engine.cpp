@@ -28,7 +28,7 @@
 namespace quarry::local::cuda {
 
 void launch_kernel(CUfunction kernel, int64_t grid_x, int64_t grid_y, int threads, std::vector<int64_t>& slots,
-                   CudaStream& stream, int64_t grid_z) {
+                   CudaStream& stream, int64_t grid_z, int64_t shared_bytes) {
   constexpr int64_t kMaxGridX = (int64_t{1} << 31) - 1, kMaxGridY = 65535;
   if (grid_x > kMaxGridX || grid_y > kMaxGridY)
     throw InvalidArgument(fmt::format("operation too large for one kernel: {} x {} blocks", grid_x, grid_y));
@@ -37,7 +37,7 @@ void launch_kernel(CUfunction kernel, int64_t grid_x, int64_t grid_y, int thread
   use_device(stream.device().index);
   QUARRY_CUDA_CALL(driver().launch_kernel(kernel, static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y),
                                           static_cast<unsigned>(grid_z), static_cast<unsigned>(threads), 1, 1,
-                                          /*shared=*/0, stream.handle(), parameters, nullptr));
+                                          static_cast<unsigned>(shared_bytes), stream.handle(), parameters, nullptr));
 }
 
 ModuleCache& module_cache() {

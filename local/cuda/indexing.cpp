@@ -391,10 +391,19 @@ std::vector<CompactElements> check_positions(const IndexedElements& elements, ch
   return own;
 }
 
-void read_record(const char* record, const std::vector<CompactElements>& own, CudaStream& stream) {
+void read_record(uint64_t value, const std::vector<CompactElements>& own, CudaStream& stream) {
   std::vector<const IndexedElements*> by_index;
   for (const CompactElements& one : own) by_index.push_back(&one.elements);
-  read_record(stream.read_word(record), by_index, stream);
+  read_record(value, by_index, stream);
+}
+
+// Whether each position serves many points, so that a check before costs little.
+bool has_few_positions(const IndexedElements& elements) {
+  constexpr int64_t kWorth = 64;
+  int64_t positions = 0;
+  for (size_t k = 0; k < elements.indices.size(); ++k)
+    positions += element_count(own_positions(elements, k).elements.shape);
+  return kWorth * positions <= element_count(elements.shape);
 }
 
 // Rows as the widest words that their addresses and steps allow; 16-byte elements that are aligned to 8 bytes as pairs.
@@ -492,8 +501,23 @@ class CudaIndexing final : public Indexing {
       return read_record(*word, std::vector<const IndexedElements*>(c.elements.indices.size(), &c.elements), stream);
     }
     const Scratch record(kRecordBytes, context);
+    if (!empty && has_few_positions(from)) {
+      // The host waits for a check of the positions, not for the elements, which are on their way then.
+      refuse_in_capture("synchronize()", "the host cannot wait for work that is only recorded");
+      uint64_t* const word = stream.host_word();
+      *word = ~uint64_t{0};
+      const std::vector<CompactElements> own = check_positions(from, reinterpret_cast<char*>(word), stream);
+      CudaEvent checked(stream.device().index, CudaEvent::Timing::off);
+      stream.record(checked);
+      run(ElementKernel::Kind::gather, from, to, itemsize, record.at(0), stream);  // nobody reads this record
+      checked.synchronize();
+      return read_record(*word, own, stream);
+    }
     stream.fill(record.data(), 0xff, 8);
-    if (empty) return read_record(record.at(0), check_positions(from, record.at(0), stream), stream);
+    if (empty) {
+      const std::vector<CompactElements> own = check_positions(from, record.at(0), stream);
+      return read_record(stream.read_word(record.at(0)), own, stream);
+    }
     const CompactElements c = run(ElementKernel::Kind::gather, from, to, itemsize, record.at(0), stream);
     read_record(stream.read_word(record.at(0)),
                 std::vector<const IndexedElements*>(c.elements.indices.size(), &c.elements), stream);
@@ -539,7 +563,7 @@ class CudaIndexing final : public Indexing {
       prepare(write);
       queue(write, stream);
     }
-    if (raise) read_record(record->at(0), own, stream);
+    if (raise) read_record(stream.read_word(record->at(0)), own, stream);
   }
 
   int64_t update_scratch_bytes(const IndexedElements& to, const Program& program, const Operand& value) override {
@@ -579,7 +603,7 @@ class CudaIndexing final : public Indexing {
                         update_order(c), stream, context);
       }
     }
-    if (raise) read_record(record->at(0), own, stream);
+    if (raise) read_record(stream.read_word(record->at(0)), own, stream);
   }
 
   int64_t count_scratch_bytes(const Mask&) override { return 0; }

@@ -134,6 +134,7 @@ std::array<int64_t, 2> constant_words(const Scalar& constant) {
 
 void add_operand(Slots& slots, const LayoutOperand& operand, const PlanOperand& plan, Slots::Varying kind, size_t i) {
   slots.add_pointer(operand.data, kind, i);
+  if (plan.like >= 0) return;
   for (size_t d = 0; d < operand.strides.size(); ++d)
     if (plan.moves >> d & 1u) slots.add(operand.strides[d], "{}{}_{}", prefix_of(kind), i, d);
 }
@@ -186,6 +187,20 @@ bool draws_numbers(const Program& program) {
   return any;
 }
 
+// Whether most inputs along the lane axis begin where wide accesses do not, as the shifted views of a stencil.
+bool mostly_unaligned(const Plan& plan) {
+  const auto unaligned = std::ranges::count(plan.inputs, Access::element, &PlanOperand::access);
+  return unaligned > 1 && 2 * unaligned > std::ssize(plan.inputs);
+}
+
+// Of inputs with the same strides, offsets are computed once: 64-bit products are most of the work of a stencil.
+void share_strides(Plan& plan, const Layout& layout) {
+  if (plan.ndim < 2) return;  // one product
+  for (size_t i = 1; i < plan.inputs.size(); ++i)
+    for (size_t j = 0; j < i && plan.inputs[i].like < 0; ++j)
+      if (layout.inputs[i].strides == layout.inputs[j].strides) plan.inputs[i].like = static_cast<int>(j);
+}
+
 void plan_map(Plan& plan, const Program& program, const Layout& layout, bool force_wide) {
   const Sizes sizes = lane_sizes(layout, plan.lane_axis());
   // One 16-byte access of the widest operand, but at least four bytes of the narrowest.
@@ -199,6 +214,16 @@ void plan_map(Plan& plan, const Program& program, const Layout& layout, bool for
   if (has_samplers(program)) lanes = std::min<int64_t>(lanes, 2);
   plan.lanes = static_cast<int>(lanes);
   plan_operands(plan, layout);
+  if (lanes > 1 && mostly_unaligned(plan)) {
+    // Their accesses have gaps between the lanes' elements, which cost as many as one of each lane would.
+    lanes /= 2;
+    plan.lanes = static_cast<int>(lanes);
+    plan.inputs.clear();
+    plan.outputs.clear();
+    plan.states.clear();
+    plan_operands(plan, layout);
+  }
+  share_strides(plan, layout);
 
   const int64_t per_row = ceil_divide(layout.extents.back(), lanes);
   const int64_t threads = layout.elements() / layout.extents.back() * per_row;
@@ -382,11 +407,16 @@ void plan_columns(Plan& plan, const Program& program, const Layout& layout, bool
 
   const int64_t tiles = ceil_divide(across, plan.group);
   const int64_t blocks = plan.results / inner * tiles;
-  if (blocks < kFillBlocks && !plan.once) {
+  // A block ends with combining its threads' states: long code where they have several fields, so fewer blocks.
+  const int64_t fill = plan.states.size() > 1 ? kFillBlocks / 4 : kFillBlocks;
+  if (blocks < fill && !plan.once) {
     const int64_t most = std::min(rows / (down * plan.unroll), kMaxSegments);
-    plan.segments = std::clamp<int64_t>(ceil_divide(kFillBlocks, blocks), 1, std::max<int64_t>(1, most));
+    plan.segments = std::clamp<int64_t>(ceil_divide(fill, blocks), 1, std::max<int64_t>(1, most));
   }
-  const int64_t per_segment = ceil_divide(rows, plan.segments);
+  int64_t per_segment = ceil_divide(rows, plan.segments);
+  // Whole steps, if that takes few blocks away: what is left of one is read row by row.
+  const int64_t step = down * plan.unroll, whole_steps = ceil_divide(per_segment, step) * step;
+  if (plan.segments > 1 && 4 * whole_steps <= 5 * per_segment) per_segment = whole_steps;
   if (per_segment > 0) plan.segments = ceil_divide(rows, per_segment);
   if (per_segment < kCascadeSteps * down * plan.unroll) plan.cascade = false;
   plan.split = plan.segments > 1;
@@ -407,7 +437,8 @@ void plan_columns(Plan& plan, const Program& program, const Layout& layout, bool
 
 void append(std::string& key, const std::vector<PlanOperand>& operands) {
   for (const PlanOperand& operand : operands)
-    key += fmt::format("{}{:x}.", static_cast<char>(operand.access), operand.moves);
+    key += fmt::format("{}{:x}{}.", static_cast<char>(operand.access), operand.moves,
+                       operand.like < 0 ? "" : fmt::format("={}", operand.like));
   key += ';';
 }
 

@@ -36,6 +36,7 @@ struct PlanOperand {
   DType dtype;
   Access access = Access::strided;
   uint32_t moves = 0;  // bit d: the stride along axis d is not 0
+  int like = -1;       // an earlier input of the same strides, whose parameters it shares
 };
 
 // Kernel parameters: a struct of 64-bit slots. Names are kept only where source is to be made.

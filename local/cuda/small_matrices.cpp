@@ -7,11 +7,15 @@
 #include <vector>
 
 #include "quarry/local/cuda/launch.h"
+#include "quarry/local/cuda/small_families.h"
 
 namespace quarry::local::cuda {
 namespace {
 
 constexpr const char* kArithmetic = R"cuda(
+#ifndef QUARRY_DYNAMIC_SHARED
+#define QUARRY_DYNAMIC_SHARED(name) extern __shared__ __align__(16) char name[]
+#endif
 namespace quarry::local::small {
 struct Params { int64_t s[12]; };
 template <class T> struct real_of { using type = T; };
@@ -61,6 +65,14 @@ template <class T> QUARRY_FN T warp_sum(T x) {
   for (int step = 16; step > 0; step /= 2) x = sum(x, across(x, step));
   return x;
 }
+QUARRY_FN float from_lane(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
+QUARRY_FN double from_lane(double x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
+template <class T> QUARRY_FN cx<T> from_lane(cx<T> x, int lane) {
+  return {from_lane(x.re, lane), from_lane(x.im, lane)};
+}
+QUARRY_FN float real_part(float x) { return x; }
+QUARRY_FN double real_part(double x) { return x; }
+template <class T> QUARRY_FN T real_part(cx<T> x) { return x.re; }
 )cuda";
 
 // A warp makes one column: the reflections, last to first, applied to a column of the identity. cuSOLVER's orgqr takes
@@ -98,11 +110,7 @@ template <class T> QUARRY_FN void form(const Params& p) {
 }
 )cuda";
 
-// One-sided Jacobi (Hestenes 1958; Demmel, Veselic 1992): rotations of pairs of columns until all are orthogonal, so
-// that a V = U diag(values). A block works on one matrix, each of its warps on a pair; the pairs of a round are
-// disjoint (a tournament's schedule). Columns whose products are no normal numbers, after the matrix was scaled to 1,
-// count as 0; their columns of u are 0 and `incomplete` is set.
-constexpr const char* kJacobi = R"cuda(
+constexpr const char* kLimits = R"cuda(
 template <class R> struct limits;
 template <> struct limits<float> {
   QUARRY_FN float epsilon() { return 1.1920929e-7f; }
@@ -116,6 +124,13 @@ template <> struct limits<double> {
   QUARRY_FN double steep() { return 1e18; }
   static const int kMostPower = 1000;
 };
+)cuda";
+
+// One-sided Jacobi (Hestenes 1958; Demmel, Veselic 1992): rotations of pairs of columns until all are orthogonal, so
+// that a V = U diag(values). A block works on one matrix, each of its warps on a pair; the pairs of a round are
+// disjoint (a tournament's schedule). Columns whose products are no normal numbers, after the matrix was scaled to 1,
+// count as 0; their columns of u are 0 and `incomplete` is set.
+constexpr const char* kJacobi = R"cuda(
 // Rotates columns x and y of a and v; false where they are orthogonal already.
 template <class T> QUARRY_FN bool rotate(T* x, T* y, int64_t rows, T* vx, T* vy, int64_t columns, Real<T> tolerance) {
   using R = Real<T>;
@@ -336,9 +351,6 @@ extern "C" __global__ void __launch_bounds__(256) row_order(const __grid_constan
 // block of `panel` eliminates the square on the diagonal for itself, in shared memory, and then solves for some of the
 // rows below and of the columns to the right.
 constexpr const char* kSigns = R"cuda(
-QUARRY_FN float real_part(float x) { return x; }
-QUARRY_FN double real_part(double x) { return x; }
-template <class T> QUARRY_FN T real_part(cx<T> x) { return x.re; }
 QUARRY_FN float inverse(float x) { return 1 / x; }
 QUARRY_FN double inverse(double x) { return 1 / x; }
 // At least of length 1, of order 1: nothing overflows.
@@ -413,13 +425,8 @@ template <class T> QUARRY_FN void update(const Params& p) {
 }
 )cuda";
 
-// Elimination with partial pivoting of square matrices of at most kSide rows in registers: L U and pivots as LAPACK, or
-// by Gauss and Jordan the inverse. Thread (i, g) of a matrix holds kEach elements of row i, from column g kEach on; a
-// block takes as many matrices as it has threads for. Rows stay where they are until the end: what is exchanged is
-// their places. In every step the threads that hold the step's column have it in x[0] and move their elements on by
-// one, so that the loop over steps need not be unrolled. NaN counts as the largest number, so that what it reaches
-// becomes NaN.
-constexpr const char* kEliminate = R"cuda(
+// What kernels that choose pivots share.
+constexpr const char* kPivoting = R"cuda(
 QUARRY_FN float weight(float x) { return x != x ? fn::infinity<float>() : fabsf(x); }
 QUARRY_FN double weight(double x) { return x != x ? fn::infinity<double>() : fabs(x); }
 template <class T> QUARRY_FN T weight(cx<T> x) { return weight(fabs(x.re) + fabs(x.im)); }
@@ -457,6 +464,15 @@ QUARRY_FN uint32_t most_of_warp(uint32_t x) {
   return x;
 #endif
 }
+)cuda";
+
+// Elimination with partial pivoting of square matrices of at most kSide rows in registers: L U and pivots as LAPACK, or
+// by Gauss and Jordan the inverse. Thread (i, g) of a matrix holds kEach elements of row i, from column g kEach on; a
+// block takes as many matrices as it has threads for. Rows stay where they are until the end: what is exchanged is
+// their places. In every step the threads that hold the step's column have it in x[0] and move their elements on by
+// one, so that the loop over steps need not be unrolled. NaN counts as the largest number, so that what it reaches
+// becomes NaN.
+constexpr const char* kEliminate = R"cuda(
 struct Candidate {  // the larger ones come first, then those with more places behind them
   uint32_t high, low, behind;
   int row;
@@ -559,9 +575,6 @@ template <class T, int kSide, bool kInvert> QUARRY_FN void eliminate(const Param
 }
 // op(A) x = b from L U and pivots: 0 none, 1 transpose, 2 conjugate transpose. A block takes a matrix, into shared memory,
 // and each of its warps a side; lane l holds the rows l, l + 32.
-QUARRY_FN float from_lane(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
-QUARRY_FN double from_lane(double x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
-template <class T> QUARRY_FN cx<T> from_lane(cx<T> x, int lane) { return {from_lane(x.re, lane), from_lane(x.im, lane)}; }
 template <class T, int kSide> QUARRY_FN void solve(const Params& p) {
   constexpr int kEach = kSide / 32, kWarps = 8;
   __shared__ T lu[kSide][kSide + 1];  // column, row
@@ -632,36 +645,84 @@ template <class T> QUARRY_FN void factor_32(const Params& p) { eliminate<T, 32, 
 template <class T> QUARRY_FN void factor_16(const Params& p) { eliminate<T, 16, false>(p); }
 )cuda";
 
-constexpr size_t kSlots = 12;  // of Params
-
 struct Family {
-  const char* text;
+  std::vector<const char*> texts;
   std::vector<const char*> templates;  // of the element's type; none: the text has its kernel
   // Threads of a block at most, and blocks of a multiprocessor at least: without them the compiler saves registers.
   const char* bounds = "512";
 };
-Family family_of(SmallMatrices kernels) {
+Family family_of(SmallMatrices kernels, DType dtype) {
+  // As many blocks as shared memory holds.
+  const int64_t item = itemsize(dtype);
+  const auto panels = [&](const char* kernel, const char* bounds) {
+    return Family{{kPivoting, small_loading_text, small_panels_text}, {kernel}, bounds};
+  };
+  const auto cholesky = [&](const char* kernel, const char* bounds) {
+    return Family{{kPivoting, small_loading_text, small_cholesky_text}, {kernel}, bounds};
+  };
+  const auto warp_jacobi = [](const char* with_vectors, const char* without, const char* bounds) {
+    return Family{{kLimits, small_warps_text, small_warp_jacobi_text}, {with_vectors, without}, bounds};
+  };
+  const char* const bounds_32 = item == 16 ? "32, 12" : "32, 20";
+  const char* const bounds_64 = item == 16 ? "64, 3" : item == 8 ? "64, 6" : "64, 12";
+  const char* const bounds_128 = item == 16 ? "128, 1" : item == 8 ? "128, 3" : "128, 5";
   switch (kernels) {
     case SmallMatrices::form_q:
-      return {kFormQ, {"form"}};
+      return {{kFormQ}, {"form"}};
     case SmallMatrices::jacobi:
-      return {kJacobi, {"jacobi"}};
+      return {{kLimits, kJacobi}, {"jacobi"}};
     case SmallMatrices::lu:
-      return {kLu, {"lu"}};
+      return {{kLu}, {"lu"}};
     case SmallMatrices::row_order:
-      return {kRowOrder, {}};
+      return {{kRowOrder}, {}};
     case SmallMatrices::signs:
-      return {kSigns, {"panel", "update"}};
+      return {{kSigns}, {"panel", "update"}};
     case SmallMatrices::invert:
-      return {kEliminate, {"invert_64", "invert_32", "invert_16"}, "256, 2"};
+      return {{kPivoting, kEliminate}, {"invert_64", "invert_32", "invert_16"}, "256, 2"};
     case SmallMatrices::invert_larger:
-      return {kEliminate, {"invert_128"}, "256"};
+      return {{kPivoting, kEliminate}, {"invert_128"}, "256"};
     case SmallMatrices::factor_larger:
-      return {kEliminate, {"factor_128"}, "256"};
+      return {{kPivoting, kEliminate}, {"factor_128"}, "256"};
     case SmallMatrices::solve:
-      return {kEliminate, {"solve_64", "solve_32"}, "256"};
+      return {{kPivoting, kEliminate}, {"solve_64", "solve_32"}, "256"};
     case SmallMatrices::factor:
-      return {kEliminate, {"factor_64", "factor_32", "factor_16"}, "256, 2"};
+      return {{kPivoting, kEliminate}, {"factor_64", "factor_32", "factor_16"}, "256, 2"};
+    case SmallMatrices::factors_32:
+      return panels("factors_32", bounds_32);
+    case SmallMatrices::factors_64:
+      return panels("factors_64", bounds_64);
+    case SmallMatrices::factors_128:
+      return panels("factors_128", bounds_128);
+    case SmallMatrices::solution_32:
+      return panels("solution_32", bounds_32);
+    case SmallMatrices::solution_64:
+      return panels("solution_64", bounds_64);
+    case SmallMatrices::solution_128:
+      return panels("solution_128", bounds_128);
+    case SmallMatrices::logarithm_32:
+      return panels("logarithm_32", bounds_32);
+    case SmallMatrices::logarithm_64:
+      return panels("logarithm_64", bounds_64);
+    case SmallMatrices::logarithm_128:
+      return panels("logarithm_128", bounds_128);
+    case SmallMatrices::cholesky_32:
+      return cholesky("cholesky_32", bounds_32);
+    case SmallMatrices::cholesky_64:
+      return cholesky("cholesky_64", bounds_64);
+    case SmallMatrices::cholesky_128:
+      return cholesky("cholesky_128", bounds_128);
+    case SmallMatrices::warp_jacobi_8:
+      return warp_jacobi("vectors_8", "values_8", "64, 8");
+    case SmallMatrices::warp_jacobi_16:
+      return warp_jacobi("vectors_16", "values_16", "64, 8");
+    case SmallMatrices::warp_jacobi_32:
+      return warp_jacobi("vectors_32", "values_32", item == 4 ? "64, 8" : "64, 4");
+    case SmallMatrices::warp_eigh_16:
+      return {{kLimits, small_warps_text, small_warp_eigh_text}, {"eigh_vectors_16", "eigh_values_16"}, "64, 8"};
+    case SmallMatrices::warp_eigh_32:
+      return {{kLimits, small_warps_text, small_warp_eigh_text},
+              {"eigh_vectors_32", "eigh_values_32"},
+              item == 4 ? "64, 8" : "64, 4"};
   }
   __builtin_unreachable();
 }
@@ -670,16 +731,22 @@ const char* type_of(DType dtype) {
   if (dtype == DType::float64) return "double";
   return dtype == DType::complex64 ? "cx<float>" : "cx<double>";
 }
-// A module of its own for each, compiled at its first use.
+}  // namespace
+
 const Module& module_of(SmallMatrices kernels, DType dtype, const CudaStream& stream) {
   return module_cache().get(fmt::format("small_matrices {} {}", static_cast<int>(kernels), name(dtype)),
                             stream.device().index, [=] { return small_matrices_source(kernels, dtype); });
 }
-}  // namespace
+
+SmallRoutines& small_routines() {
+  static SmallRoutines routines;
+  return routines;
+}
 
 ModuleSource small_matrices_source(SmallMatrices kernels, DType dtype) {
-  const Family family = family_of(kernels);
-  ModuleSource source{std::string(kArithmetic) + family.text, {}};
+  const Family family = family_of(kernels, dtype);
+  ModuleSource source{kArithmetic, {}};
+  for (const char* text : family.texts) source.text += text;
   for (const char* kernel : family.templates) {
     source.kernels.push_back(fmt::format("run_{}", kernel));
     source.text += fmt::format(
@@ -696,7 +763,7 @@ void form_q(const FormQ& task, const void* factors, CudaStream& stream) {
   const int64_t columns = task.a.count * task.a.columns;
   std::vector<int64_t> slots = {address(factors), address(task.tau), address(task.a.data), task.a.count,
                                 task.a.rows,      task.a.columns,    task.reflectors,      task.tau_step};
-  slots.resize(kSlots);
+  slots.resize(kSmallSlots);
   constexpr int kThreads = 256;
   constexpr int64_t kColumnsPerBlock = kThreads / 32, kMostBlocks = 1 << 20;
   const int64_t blocks = std::clamp<int64_t>((columns + kColumnsPerBlock - 1) / kColumnsPerBlock, 1, kMostBlocks);
@@ -709,7 +776,7 @@ void jacobi_svd(const Svd& task, void* work, int32_t* incomplete, CudaStream& st
       address(task.a.data), address(task.values), address(task.u.data), address(task.vh.data), address(work),
       address(task.info),   address(incomplete),  task.a.count,         task.a.rows,           n,
       task.u.elements()};
-  slots.resize(kSlots);
+  slots.resize(kSmallSlots);
   constexpr int64_t kLeastThreads = 64, kMostThreads = 512, kMostBlocks = 1 << 20;
   const int64_t threads = std::clamp((n + 1) / 2 * 32, kLeastThreads, kMostThreads);
   launch_kernel(module_of(SmallMatrices::jacobi, task.dtype, stream).kernel(0), std::min(task.a.count, kMostBlocks), 1,
@@ -719,7 +786,7 @@ void jacobi_svd(const Svd& task, void* work, int32_t* incomplete, CudaStream& st
 void lu_of_stack(const Lu& task, CudaStream& stream) {
   std::vector<int64_t> slots = {address(task.a.data), address(task.pivots), address(task.info),
                                 task.a.count,         task.a.rows,          task.a.columns};
-  slots.resize(kSlots);
+  slots.resize(kSmallSlots);
   constexpr int kThreads = 256;
   constexpr int64_t kMostBlocks = 1 << 20;
   launch_kernel(module_of(SmallMatrices::lu, task.dtype, stream).kernel(0), std::min(task.a.count, kMostBlocks), 1,
@@ -732,7 +799,7 @@ void eliminate(SmallMatrices kernels, DType dtype, const MatrixStack& a, const M
                int32_t* info, CudaStream& stream) {
   const int64_t n = a.rows;
   std::vector<int64_t> slots = {address(a.data), address(out.data), address(pivots), address(info), a.count, n};
-  slots.resize(kSlots);
+  slots.resize(kSmallSlots);
   constexpr int64_t kThreads = 256, kMostBlocks = 1 << 20, kMostBytes = 256;  // of a row in a thread
   const int64_t side = n > 64 ? 128 : n > 32 ? 64 : n > 16 ? 32 : 16;
   const int64_t threads =
@@ -758,7 +825,7 @@ void factor_small(const Lu& task, CudaStream& stream) {
 void solve_small(const LuSolve& task, CudaStream& stream) {
   std::vector<int64_t> slots = {address(task.lu.data), address(task.pivots), address(task.b.data),         task.b.count,
                                 task.lu.rows,          task.b.columns,       static_cast<int64_t>(task.op)};
-  slots.resize(kSlots);
+  slots.resize(kSmallSlots);
   constexpr int kThreads = 256;
   constexpr int64_t kMostBlocks = 1 << 20;
   const size_t kernel = task.lu.rows > 32 ? 0 : 1;
@@ -768,7 +835,7 @@ void solve_small(const LuSolve& task, CudaStream& stream) {
 
 void row_order(const RowOrder& task, CudaStream& stream) {
   std::vector<int64_t> slots = {address(task.pivots), address(task.order), task.count, task.swaps, task.rows};
-  slots.resize(kSlots);
+  slots.resize(kSmallSlots);
   constexpr int kThreads = 256;
   constexpr int64_t kMostBlocks = 1 << 20;
   launch_kernel(module_of(SmallMatrices::row_order, DType::int64, stream).kernel(0), std::min(task.count, kMostBlocks),
@@ -783,7 +850,7 @@ void reflection_signs(const ReflectionSigns& task, CudaStream& stream) {
     for (int64_t first = 0; first < n; first += kWidth) {
       std::vector<int64_t> slots = {address(task.a.data) + p * n * n * itemsize(task.dtype),
                                     address(task.signs) + p * n * itemsize(real_type(task.dtype)), n, first};
-      slots.resize(kSlots);
+      slots.resize(kSmallSlots);
       const int64_t rest = std::max<int64_t>(0, n - first - kWidth), tiles = (rest + kWidth - 1) / kWidth;
       launch_kernel(module.kernel(0), std::max<int64_t>(1, (2 * rest + kThreads - 1) / kThreads), 1, kThreads, slots,
                     stream);

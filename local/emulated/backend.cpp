@@ -17,6 +17,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/options.h"
+#include "quarry/local/base/thread.h"
 #include "quarry/local/base/trace.h"
 #include "quarry/local/cpu/cpu_backend.h"
 #include "quarry/local/emulated/backend.h"
@@ -102,7 +103,9 @@ class EmulatedQueue : public std::enable_shared_from_this<EmulatedQueue> {
   };
 
   EmulatedQueue(uint64_t seed, int64_t longest_delay_us)
-      : random_(seed), longest_delay_us_(longest_delay_us), thread_([this] { work(); }) {}
+      : random_(seed),
+        longest_delay_us_(longest_delay_us),
+        thread_(start_thread("an emulated stream", [this] { work(); })) {}
   ~EmulatedQueue() {
     {
       const std::lock_guard lock(mutex_);

@@ -34,8 +34,22 @@ inline constexpr int64_t kLateMergePart = 256;
 // What tasks have given back stays reserved for the next ones up to so much, without a call to the budget; whoever
 // wants staging memory takes it away.
 inline constexpr int64_t kKeptReservedBytes = 64 << 10;
-// Blocks smaller than this part of a device's slab lie in the shortest gap, large ones are placed first.
+// Blocks smaller than this part of a device's budget lie in the shortest gap, large ones are placed first.
 inline constexpr int64_t kSmallBlockPart = 4096;
+
+// --- the segments of device memory (scheduler/blocks/segments.h) ---
+
+// The first one: small, as another process takes time to open it in proportion, but for the smallest budgets.
+inline constexpr int64_t kFirstSegmentPart = 8;
+inline constexpr int64_t kFirstSegmentBytes = int64_t{256} << 20;
+constexpr int64_t first_segment_bytes(int64_t budget) {
+  return std::min(budget / kFirstSegmentPart, kFirstSegmentBytes);
+}
+// Later ones are as large as all before them, up to so much: opening 4 GiB takes 0.1 s. Few, as blocks do not cross
+// their ends.
+inline constexpr int64_t kMostSegmentPart = 4;
+inline constexpr int64_t kMostSegmentBytes = int64_t{4} << 30;
+constexpr int64_t most_segment_bytes(int64_t budget) { return std::min(budget / kMostSegmentPart, kMostSegmentBytes); }
 
 // --- chunks that a rank has stolen from others ---
 
@@ -80,10 +94,18 @@ constexpr int64_t bounce_bytes(int64_t host_budget, int io_threads) {
   const int64_t half = host_budget / (2 * kBouncePart * io_threads);
   return 2 * std::clamp(half / kBounceUnit * kBounceUnit, kBounceUnit, kMostBounceBytes / 2);
 }
-// How much one I/O thread stages of a file at a time: two pieces of each of eight threads fit.
+// Threads that read and write files, of a rank's: eight do not reach what a GPU's wire takes, but in a small pinned
+// tier there is no room for the buffers of more.
+inline constexpr int64_t kManyIoThreadsBytes = int64_t{1} << 30;
+constexpr int io_threads(int threads, int64_t host_budget) {
+  return std::clamp(threads, 2, host_budget >= kManyIoThreadsBytes ? 16 : 8);
+}
+// How much one I/O thread stages of a file at a time: two pieces of each thread fit. They are filled from the page
+// cache and taken by the device at once: the less they are together, the sooner they are pinned, and the more stays in
+// the processor's caches.
 inline constexpr int64_t kStagingPiecePart = 16;
 inline constexpr int64_t kLeastStagingPiece = int64_t{64} << 10;
-inline constexpr int64_t kMostStagingPiece = int64_t{16} << 20;
+inline constexpr int64_t kMostStagingPiece = int64_t{4} << 20;
 constexpr int64_t staging_piece_bytes(int64_t host_budget) {
   return std::clamp(host_budget / kStagingPiecePart, kLeastStagingPiece, kMostStagingPiece);
 }

@@ -128,6 +128,38 @@ struct ReflectionSigns {
   void* signs;  // of real_type(dtype)
 };
 
+// What a GPU does with small matrices at once, each read once.
+//
+// b becomes the solution of a x = b for square a, whose matrices stand row by row (`by_rows`) or column by column;
+// a.count is b.count. a is not changed. info: singular, or NaN.
+struct Solve {
+  DType dtype;
+  MatrixStack a;
+  bool by_rows;
+  MatrixStack b;
+  int32_t* info;
+};
+// Sign (of the dtype) and logarithm of the absolute value (of its real type) of each determinant, of square a, which is
+// not changed: 0 and minus infinity where a is singular, NaN where it has NaN.
+struct LogDeterminant {
+  DType dtype;
+  MatrixStack a;
+  void* sign;
+  void* logarithm;
+};
+// `out`, row by row, becomes the factor that Cholesky describes, as the triangle of a that is read, and 0 in the other
+// triangle; a stands row by row (`by_rows`) or column by column, and is not changed. info: not positive definite, or
+// NaN.
+struct CholeskyFactor {
+  DType dtype;
+  Triangle triangle;
+  MatrixStack a;
+  bool by_rows;
+  MatrixStack out;
+  int32_t* info;
+};
+using AtOnce = std::variant<Solve, LogDeterminant, CholeskyFactor>;
+
 // In place: zeros outside of the triangle of `count` matrices in C order, of elements of any dtype; with
 // `unit_diagonal`, ones on the diagonal.
 struct KeptTriangle {
@@ -196,6 +228,11 @@ class Decompositions {
   // By the CPU's engine alone; the others throw NotSupported.
   virtual int64_t host_scratch_bytes(const HostDecomposition&) { throw_on_host(); }
   virtual void run_on_host(const HostDecomposition&, const ExecContext&) { throw_on_host(); }
+  // Whether the backend has a routine for tasks of these shapes, whatever the addresses; Lu serves else. No scratch.
+  virtual bool takes(const AtOnce&, const ExecContext&) { return false; }
+  virtual void run_at_once(const AtOnce&, const ExecContext&) {
+    throw NotSupported("this backend has no routine that does it at once");
+  }
   // False where a backend has no routine for it, and nothing is done. No scratch.
   virtual bool keep(const KeptTriangle&, const ExecContext&) { return false; }
 

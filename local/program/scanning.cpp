@@ -4,6 +4,10 @@
 
 namespace quarry::local {
 
+Dims output_strides(const ScanLaunch& launch) {
+  return launch.only_last ? contiguous_strides(launch.shape, itemsize(launch.dtype)) : launch.output.strides;
+}
+
 bool is_associative(Op op) { return info(op).grouping != OpInfo::Grouping::in_order; }
 
 bool Scanning::supports(Op op, DType dtype) {

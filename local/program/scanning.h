@@ -17,6 +17,12 @@ struct ScanLaunch {
   DType input_dtype = DType::float64;  // converted to `dtype` as astype() does
   Operand input;                       // strides over `shape`
   Operand output;                      // of `dtype`; may be the input, element for element
+  // What precedes every line, where data is not null: r = op(before, scan), each rounded to `dtype`. Of `dtype`, an
+  // element per line; shares no memory with the output. Its stride along the axis does not count.
+  Operand before = {};
+  // The output is the last element of every line alone, to the bit that of a scan into a C-contiguous output; its
+  // stride along the axis does not count, and it shares no memory with the input.
+  bool only_last = false;
 };
 
 // A fold of ranges of positions along the axis: output i is the fold of [begins[i], ends[i]), which is not empty.
@@ -31,6 +37,9 @@ struct FoldLaunch {
   const int64_t* begins = nullptr;  // on the device; null: one range, the whole axis
   const int64_t* ends = nullptr;
 };
+
+// The strides that the whole output of a scan has, or would have.
+Dims output_strides(const ScanLaunch& launch);
 
 // Whether the operation may be grouped in any way (its NumPy reduction is a tree): then long axes are cut into parts.
 bool is_associative(Op op);

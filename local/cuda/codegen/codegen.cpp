@@ -32,18 +32,32 @@ std::string make_function(const Program& program, const std::string& name) {
 }
 
 ModuleSource make_scan_source(ScanKernel kernel, Op op, DType input, DType dtype) {
-  const auto [name, function] = [kernel]() -> std::pair<const char*, const char*> {
+  struct Entry {
+    const char *name, *function;
+    int blocks;  // on a multiprocessor: blocks that wait for others are no use without more of them
+  };
+  const Entry entry = [kernel]() -> Entry {
     switch (kernel) {
       case ScanKernel::lines:
-        return {"quarry_scan_lines", "run_lines"};
+        return {"quarry_scan_lines", "run_lines<false>", 1};
       case ScanKernel::warps:
-        return {"quarry_scan_warps", "run_warps"};
+        return {"quarry_scan_warps", "run_warps<false>", 1};
       case ScanKernel::look:
-        return {"quarry_scan_look", "run_look"};
+        return {"quarry_scan_look", "run_look<false>", 4};
+      case ScanKernel::across:
+        return {"quarry_scan_across", "run_across<false>", 4};
+      case ScanKernel::last_lines:
+        return {"quarry_last_lines", "run_lines<true>", 1};
+      case ScanKernel::last_warps:
+        return {"quarry_last_warps", "run_warps<true>", 1};
+      case ScanKernel::last_look:
+        return {"quarry_last_look", "run_look<true>", 4};
+      case ScanKernel::last_across:
+        return {"quarry_last_across", "run_across<true>", 4};
       case ScanKernel::fold:
-        return {"quarry_fold", "run_fold<1>"};
+        return {"quarry_fold", "run_fold<1>", 1};
       case ScanKernel::fold_warp:
-        return {"quarry_fold_warp", "run_fold<32>"};
+        return {"quarry_fold_warp", "run_fold<32>", 1};
     }
     return {};
   }();
@@ -63,8 +77,9 @@ ModuleSource make_scan_source(ScanKernel kernel, Op op, DType input, DType dtype
   w.close();
   ModuleSource source;
   source.text = embedded_scan_slots + w.take() + embedded_scan +
-                fmt::format("QUARRY_KERNEL({}, {})\n}}  // namespace quarry::local::scan\n", name, function);
-  source.kernels = {name};
+                fmt::format("QUARRY_KERNEL({}, {}, {})\n}}  // namespace quarry::local::scan\n", entry.name,
+                            entry.function, entry.blocks);
+  source.kernels = {entry.name};
   return source;
 }
 

@@ -21,8 +21,19 @@ ModuleSource make_source(const Program& program, const Plan& plan, const std::st
 // "QUARRY_FN T name(A a0, B a1) { ... }": the first output of an elementwise program without indexes and constants, of
 // one element of each input.
 std::string make_function(const Program& program, const std::string& name);
-// Kernels of kernel/scan.cuh.
-enum class ScanKernel : uint8_t { lines, warps, look, fold, fold_warp };
+// Kernels of kernel/scan.cuh; last_...: what gives the last elements of the scan alone.
+enum class ScanKernel : uint8_t {
+  lines,
+  warps,
+  look,
+  across,
+  last_lines,
+  last_warps,
+  last_look,
+  last_across,
+  fold,
+  fold_warp
+};
 // One of them, for a binary operation on `dtype` over values of `input`; folds are of `dtype`.
 ModuleSource make_scan_source(ScanKernel kernel, Op op, DType input, DType dtype);
 

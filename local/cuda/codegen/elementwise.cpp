@@ -34,6 +34,11 @@ class ElementwiseWriter : private KernelWriter {
     const int lane = plan_.lane_axis();
     std::vector<int> axes;
     for (int d = 0; d < plan_.ndim; ++d) axes.push_back(d);
+    // A term of its own: it is the same for operands that share strides.
+    const auto offset = [&](const PlanOperand& operand, const std::string& name) {
+      const std::string text = offsets(operand, name, axes);
+      return text.empty() ? text : fmt::format(" + ({})", text.substr(3));
+    };
     const auto write_position = [&](const char* thread) {
       w_.line("Index rest = {};", thread);
       write_split(axes, "rest");
@@ -54,10 +59,9 @@ class ElementwiseWriter : private KernelWriter {
     };
     const auto write_stores = [&](const char* from) {
       for (size_t i = 0; i < plan_.outputs.size(); ++i)
-        write_store(i,
-                    fmt::format("reinterpret_cast<char*>(out{}){}", i,
-                                offsets(plan_.outputs[i], fmt::format("out{}", i), axes)),
-                    fmt::format("o{}{}", i, from), false);
+        write_store(
+            i, fmt::format("reinterpret_cast<char*>(out{}){}", i, offset(plan_.outputs[i], fmt::format("out{}", i))),
+            fmt::format("o{}{}", i, from), false);
     };
     const auto declare_outputs = [&](const char* extents) {
       for (size_t i = 0; i < plan_.outputs.size(); ++i) w_.line("{} o{}{};", out_type(i), i, extents);
@@ -87,7 +91,7 @@ class ElementwiseWriter : private KernelWriter {
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       if (!input_used_[i]) continue;
       w_.line("{} a{}[V] = {{}};", in_type(i), i);
-      write_load(i, fmt::format("reinterpret_cast<const char*>(in{}){}", i, offsets(plan_.inputs[i], in(i), axes)),
+      write_load(i, fmt::format("reinterpret_cast<const char*>(in{}){}", i, offset(plan_.inputs[i], in(i))),
                  fmt::format("a{}", i), false);
     }
     write_lane_draws([] {});

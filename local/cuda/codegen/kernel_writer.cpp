@@ -267,7 +267,7 @@ void KernelWriter::write_load(size_t i, const std::string& address, const std::s
       w_.line("load_strided({}, sizeof({}), {}, {});", address, in_type(i), count, to);
       break;
     case Access::strided:
-      w_.line("load_strided({}, in{}_{}, {}, {});", address, i, plan_.lane_axis(), count, to);
+      w_.line("load_strided({}, {}_{}, {}, {});", address, in(i), plan_.lane_axis(), count, to);
       break;
     case Access::broadcast:
       w_.line("{}[0] = load_one<{}>({});", to, in_type(i), address);

@@ -19,7 +19,11 @@ class KernelWriter {
   // Ends it.
   ModuleSource finish();
 
-  std::string in(size_t i) const { return fmt::format("in{}", i); }
+  // What the strides of an input are named after.
+  std::string in(size_t i) const {
+    const int like = plan_.inputs[i].like;
+    return fmt::format("in{}", like < 0 ? i : static_cast<size_t>(like));
+  }
   const char* in_type(size_t i) const { return type_name(plan_.inputs[i].dtype); }
   const char* out_type(size_t i) const { return type_name(plan_.outputs[i].dtype); }
 

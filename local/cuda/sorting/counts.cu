@@ -9,12 +9,16 @@ namespace {
 
 constexpr int64_t kSharedBytes = 48 << 10;
 constexpr int kMostCopies = 32, kMostBlocks = 2048;
+constexpr int kLoads = 8;  // that a thread has in flight
+// A block clears and adds up its copies: elements of a thread that are worth it, where that leaves so many blocks.
+constexpr int64_t kWorthwhile = 4 * kLoads, kFewBlocks = 264;
 
-// bin(i): of element i, outside [0, bins) for none; bin.prepare() reads what all elements need. A block sees fewer than
-// 2^32 elements, so that its counts fit.
+// bin(x): of an element bin.load(i), outside [0, bins) for none; bin.prepare() reads what all elements need. A block
+// sees fewer than 2^32 elements, so that its counts fit.
 template <class Sum, class Shared, class Bin>
 __global__ void __launch_bounds__(kSortThreads)
     count_kernel(int64_t count, int64_t bins, int copies, const double* weights, Sum* out, Bin bin) {
+  constexpr bool weighted = sizeof(Shared) == 8;
   extern __shared__ double shared_memory[];
   bin.prepare();
   auto* const shared = reinterpret_cast<Shared*>(shared_memory);
@@ -23,28 +27,42 @@ __global__ void __launch_bounds__(kSortThreads)
   __syncthreads();
   const int64_t step = static_cast<int64_t>(gridDim.x) * kSortThreads;
   const int copy = copies == 0 ? 0 : static_cast<int>(threadIdx.x) % copies;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kSortThreads + threadIdx.x; i < count; i += step) {
-    const auto b = static_cast<uint64_t>(bin(i));
-    if (b >= static_cast<uint64_t>(bins)) continue;
-    if constexpr (sizeof(Shared) == 8) {  // weights
+  const auto add = [&](int64_t at, [[maybe_unused]] double weight) {
+    const auto b = static_cast<uint64_t>(at);
+    if (b >= static_cast<uint64_t>(bins)) return;
+    if constexpr (weighted) {
       if (copies != 0)
-        atomicAdd(&shared[static_cast<int>(b) * copies + copy], weights[i]);
+        atomicAdd(&shared[static_cast<int>(b) * copies + copy], weight);
       else
-        atomicAdd(&out[b], weights[i]);
+        atomicAdd(&out[b], weight);
     } else {
       if (copies != 0)
         atomicAdd(&shared[static_cast<int>(b) * copies + copy], 1u);
       else
         atomicAdd(reinterpret_cast<unsigned long long*>(&out[b]), 1ull);
     }
+  };
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kSortThreads + threadIdx.x;
+  for (; i + (kLoads - 1) * step < count; i += kLoads * step) {
+    decltype(bin.load(i)) x[kLoads];
+    [[maybe_unused]] double w[kLoads];
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) {
+      x[u] = bin.load(i + u * step);
+      if constexpr (weighted) w[u] = weights[i + u * step];
+    }
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) add(bin(x[u]), weighted ? w[u] : 0);
   }
+  for (; i < count; i += step) add(bin(bin.load(i)), weighted ? weights[i] : 0);
   if (copies == 0) return;
   __syncthreads();
   for (int b = threadIdx.x; b < bins; b += kSortThreads) {
     Sum sum{0};
-    for (int c = 0; c < copies; ++c) sum += static_cast<Sum>(shared[b * copies + c]);
+    // Neighbouring threads begin with neighbouring copies, so that they read different banks.
+    for (int c = 0; c < copies; ++c) sum += static_cast<Sum>(shared[b * copies + (c + b) % copies]);
     if (sum == Sum{0}) continue;
-    if constexpr (sizeof(Shared) == 8)
+    if constexpr (weighted)
       atomicAdd(&out[b], sum);
     else
       atomicAdd(reinterpret_cast<unsigned long long*>(&out[b]), static_cast<unsigned long long>(sum));
@@ -57,7 +75,8 @@ void count(int64_t elements, int64_t bins, const double* weights, void* out, cud
   const auto launch = [&]<class Sum, class Shared>() {
     const int64_t bytes = bins * static_cast<int64_t>(sizeof(Shared));
     const int copies = static_cast<int>(std::min<int64_t>(kMostCopies, kSharedBytes / bytes));
-    const int64_t blocks = std::min<int64_t>((elements + kSortThreads - 1) / kSortThreads, kMostBlocks);
+    const int64_t least = std::min((elements + kSortThreads - 1) / kSortThreads, kFewBlocks);
+    const int64_t blocks = std::max(least, std::min<int64_t>(elements / (kSortThreads * kWorthwhile), kMostBlocks));
     // With more bins than a block's elements, writing all of the shared counts would cost more than they save.
     const bool use_shared = copies > 0 && bins * copies <= 16 * ((elements + blocks - 1) / blocks) + 1024;
     count_kernel<Sum, Shared>
@@ -74,7 +93,8 @@ void count(int64_t elements, int64_t bins, const double* weights, void* out, cud
 struct PositionBin {
   const int64_t* positions;
   __device__ void prepare() {}
-  __device__ int64_t operator()(int64_t i) const { return positions[i]; }
+  __device__ int64_t load(int64_t i) const { return positions[i]; }
+  __device__ int64_t operator()(int64_t position) const { return position; }
 };
 
 template <class T>
@@ -95,8 +115,8 @@ struct EdgesBin {
     lowest = edges[0];
     highest = edges[bins];
   }
-  __device__ int64_t operator()(int64_t i) const {
-    const auto x = static_cast<Edge>(number(values[i]));
+  __device__ Edge load(int64_t i) const { return static_cast<Edge>(number(values[i])); }
+  __device__ int64_t operator()(Edge x) const {
     if (!(x >= lowest && x <= highest)) return -1;
     int64_t first = 0, n = bins;
     while (n > 1) {
@@ -108,22 +128,33 @@ struct EdgesBin {
   }
 };
 
-// The bin by arithmetic, put right by its edges.
+// From 1 to the next number of the dtype that edges between such values have; 1: of any dtype.
+template <class T>
+constexpr double edge_epsilon() {
+  return std::is_same_v<T, double> ? 0x1p-52 : std::is_same_v<T, float> ? 0x1p-23 : 1;
+}
+
+// The bin by arithmetic, put right by its edges where one of them may be near.
 template <class T>
 struct UniformBin {
   const T* values;
   const double* edges;
   int64_t bins;
   double lowest = 0, highest = 0, scale = 0;
+  double margin = 0;  // of a place among the bins: how far it and the edges may be from where they are exactly
   __device__ void prepare() {
     lowest = edges[0];
     highest = edges[bins];
     scale = static_cast<double>(bins) / (highest - lowest);
+    margin = 16 * edge_epsilon<T>() * (fmax(fabs(lowest), fabs(highest)) * scale + static_cast<double>(bins));
   }
-  __device__ int64_t operator()(int64_t i) const {
-    const auto x = static_cast<double>(number(values[i]));
+  __device__ double load(int64_t i) const { return static_cast<double>(number(values[i])); }
+  __device__ int64_t operator()(double x) const {
     if (!(x >= lowest && x <= highest)) return -1;
-    auto b = static_cast<int64_t>((x - lowest) * scale);
+    const double place = (x - lowest) * scale;
+    auto b = static_cast<int64_t>(place);
+    const double inside = place - static_cast<double>(b);
+    if (inside > margin && inside < 1 - margin && b < bins) return b;
     b = b < 0 ? 0 : b < bins ? b : bins - 1;
     while (b > 0 && x < edges[b]) --b;
     while (b < bins - 1 && x >= edges[b + 1]) ++b;

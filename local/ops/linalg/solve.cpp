@@ -58,6 +58,8 @@ class RightHandSides {
     return result;
   }
   bool empty() const { return columns_.size() == 0; }
+  // Whether every matrix of `a` has sides of its own.
+  bool are_of(const NdArray& a) const { return linalg::batch_of(a) == batch_; }
   NdArray solution() const { return vector_ ? columns_[{ellipsis, int64_t{0}, full_slice}] : swapped(columns_); }
 
  private:
@@ -109,6 +111,39 @@ void solve_by_triangle(const NdArray& matrix, Triangle triangle, MatrixOp op, bo
   run(TriangularSolve{dtype, triangle, op, unit, stack_of(a), sides.stack()}, a);
 }
 
+// Whether the engine has solved it at once; then info says of which matrices.
+bool solve_at_once(const NdArray& a, const RightHandSides& sides, const Info& info, DType dtype) {
+  if (sides.empty() || !sides.are_of(a)) return false;
+  const ExecContext context = context_for(a.device());
+  const int64_t n = a.shape(-1);
+  Solve task{dtype, {nullptr, element_count(linalg::batch_of(a)), n, n}, false, sides.stack(), info.data()};
+  if (task.b.count != task.a.count || !engine(context.device).decompositions().takes(task, context)) return false;
+  const SeenMatrix given = seen(a, dtype, /*transposed_serves=*/true);
+  use_here(given.columns);
+  task.a = stack_of(given.columns);
+  task.by_rows = given.transposed;
+  engine(context.device).decompositions().run_at_once(task, context);
+  return true;
+}
+
+std::optional<SlogdetResult> slogdet_at_once(const NdArray& a, DType dtype) {
+  if (a.size() == 0) return std::nullopt;
+  const ExecContext context = context_for(a.device());
+  const Dims batch = linalg::batch_of(a);
+  const int64_t n = a.shape(-1);
+  LogDeterminant task{dtype, {nullptr, element_count(batch), n, n}, nullptr, nullptr};
+  if (!engine(context.device).decompositions().takes(task, context)) return std::nullopt;
+  SlogdetResult result{NdArray(batch, dtype, context), NdArray(batch, real_type(dtype), context)};
+  // A matrix and its transpose have one determinant.
+  const NdArray given = seen(a, dtype, /*transposed_serves=*/true).columns;
+  use_here(given);
+  task.a = stack_of(given);
+  task.sign = result.sign.raw();
+  task.logarithm = result.logabsdet.raw();
+  engine(context.device).decompositions().run_at_once(task, context);
+  return result;
+}
+
 NdArray diagonal_of(const NdArray& a) { return diagonal(a, 0, -2, -1); }
 
 // -1 or 1 by the number of rows that LU swapped, as real numbers: the product of a sign per row.
@@ -155,11 +190,16 @@ NdArray solve(const NdArray& a, const NdArray& b) {
   check_device(a, b);
   const Precision precision = precision_of(a, b);
   const RightHandSides sides(a, b, b.ndim() == 1, precision.compute);
+  const auto result = [&](const Info& info) {
+    check_singular(info, a);
+    return converted(unless_unknown(info, sides.solution(), b.ndim() == 1 ? 1 : 2), precision.result);
+  };
+  if (const Info info(linalg::batch_of(a), context_for(a.device())); solve_at_once(a, sides, info, precision.compute))
+    return result(info);
   const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
   // What a singular matrix gives is dropped: the engine need not wait for the check.
   solve_by_lu(lu.factors, lu.pivots, MatrixOp::transpose, sides, precision.compute);
-  check_singular(lu.info, a);
-  return converted(unless_unknown(lu.info, sides.solution(), b.ndim() == 1 ? 1 : 2), precision.result);
+  return result(lu.info);
 }
 
 NdArray inv(const NdArray& a) {
@@ -182,6 +222,8 @@ NdArray det(const NdArray& a) {
 SlogdetResult slogdet(const NdArray& a) {
   check_square(a);
   const Precision precision = precision_of(a);
+  if (const std::optional<SlogdetResult> found = slogdet_at_once(a, precision.compute))
+    return {converted(found->sign, precision.result), converted(found->logabsdet, real_type(precision.result))};
   const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
   const NdArray pivots = diagonal_of(lu.factors), sizes = absolute(pivots);
   const NdArray signs = is_complex(pivots.dtype()) ? divide(pivots, sizes) : sign(pivots);
@@ -196,10 +238,29 @@ SlogdetResult slogdet(const NdArray& a) {
 
 namespace {
 
+std::optional<NdArray> cholesky_at_once(const NdArray& a, Triangle triangle, const Info& info, DType dtype) {
+  if (a.size() == 0) return std::nullopt;
+  const ExecContext context = context_for(a.device());
+  const int64_t n = a.shape(-1);
+  CholeskyFactor task{dtype, triangle, {nullptr, element_count(linalg::batch_of(a)), n, n}, false, {}, info.data()};
+  if (!engine(context.device).decompositions().takes(task, context)) return std::nullopt;
+  NdArray factor(a.shape(), dtype, context);
+  const SeenMatrix given = seen(a, dtype, /*transposed_serves=*/true);
+  use_here(given.columns);
+  task.a = stack_of(given.columns);
+  task.by_rows = given.transposed;
+  task.out = stack_of(factor);
+  engine(context.device).decompositions().run_at_once(task, context);
+  info.check("Matrix is not positive definite");
+  return factor;
+}
+
 // The factor in C order; the other triangle is 0.
 NdArray cholesky_factor(const NdArray& a, bool upper, DType dtype) {
   check_square(a);
   const Info info(linalg::batch_of(a), context_for(a.device()));
+  if (std::optional<NdArray> factor = cholesky_at_once(a, upper ? Triangle::upper : Triangle::lower, info, dtype))
+    return *std::move(factor);
   // The engine sees the transposes: of a lower triangle an upper one, whose U^H U = a^T makes L = U^T.
   NdArray factor = copied(a, dtype);
   if (factor.size() == 0) return factor;
@@ -215,8 +276,8 @@ NdArray cholesky_factor(const NdArray& a, bool upper, DType dtype) {
   const NdArray* inputs[] = {&status, &pivots};
   const uint32_t every = (uint32_t{1} << pivots.ndim()) - 1;
   const NdArray state = run_reductions(program, inputs, pivots.shape(), every, context_for(a.device()))[0];
+  keep_triangle(factor, upper ? Triangle::upper : Triangle::lower);  // need not wait for the check
   if (item_or(state, false).as_bool()) throw LinAlgError("Matrix is not positive definite");
-  keep_triangle(factor, upper ? Triangle::upper : Triangle::lower);
   return factor;
 }
 

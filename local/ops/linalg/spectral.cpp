@@ -12,9 +12,11 @@
 #include "quarry/local/ops/linalg/support.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
+#include "quarry/local/program/program.h"
 
 namespace quarry::local::ops {
 
@@ -94,6 +96,21 @@ NdArray svdvals(const NdArray& x) { return std::get<NdArray>(svd(x, /*full_matri
 
 namespace {
 
+// Throws where a number in the triangle of a matrix is not finite; of the rest anything may be there.
+void check_triangle(const NdArray& a, Triangle triangle) {
+  Program program;
+  const ValueId row = program.index(a.ndim() - 2), column = program.index(a.ndim() - 1);
+  const Op inside = triangle == Triangle::lower ? "less_equal"_op : "greater_equal"_op;
+  const ValueId finite = program.apply("isfinite"_op, std::array{program.input(a.dtype())});
+  const ValueId counts = program.apply(inside, std::array{column, row});
+  const ValueId no = program.apply("logical_not"_op, std::array{counts});
+  program.reduce("all"_reduction, std::array{program.apply("logical_or"_op, std::array{finite, no})}, DType::bool_);
+  const NdArray* inputs[] = {&a};
+  const uint32_t every = (uint32_t{1} << a.ndim()) - 1;
+  const NdArray state = run_reductions(program, inputs, a.shape(), every, context_for(a.device()))[0];
+  if (!item_or(state, true).as_bool()) throw LinAlgError(kNoConvergence);
+}
+
 Eigen hermitian_eigen(const NdArray& a, std::string_view uplo, bool vectors) {
   const Triangle triangle = parse_triangle(uplo);
   check_square(a);
@@ -108,9 +125,8 @@ Eigen hermitian_eigen(const NdArray& a, std::string_view uplo, bool vectors) {
   const NdArray work = copied(transposed ? a : swapped(a), dtype);
   const bool lower = (triangle == Triangle::lower) != transposed;
   if (a.size() != 0) {
-    // Of the other triangle anything may be there.
-    keep_triangle(work, lower ? Triangle::upper : Triangle::lower);
-    linalg::check_finite(work, kNoConvergence);
+    // By rows it is the other triangle that the engine sees column by column.
+    check_triangle(work, lower ? Triangle::upper : Triangle::lower);
     const Info info(batch, context);
     run(Eigh{dtype, lower ? Triangle::lower : Triangle::upper, vectors, stack_of(work), result.values.raw(),
              info.data()},

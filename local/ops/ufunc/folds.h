@@ -17,7 +17,10 @@ DType fold_dtype(Op op, DType input, std::optional<DType> dtype, const std::opti
 // cut into parts.
 NdArray fold_axis(Op op, const NdArray& array, int axis);
 // Scans along one axis into `out`, an array of the result's dtype and the input's shape that shares no memory with
-// `array` unless element for element.
-void scan_axis(Op op, const NdArray& array, int axis, const NdArray& out);
+// `array` unless element for element. With `before`, of `out`'s dtype and extent 1 along the axis: op(before, scan).
+void scan_axis(Op op, const NdArray& array, int axis, const NdArray& out, const std::optional<NdArray>& before = {});
+// The last elements of a scan into a new array alone, to the bit; `out` has extent 1 along the axis, which is not
+// empty.
+void last_of_scan(Op op, const NdArray& array, int axis, const NdArray& out);
 
 }  // namespace quarry::local

@@ -6,6 +6,7 @@
 #include <bit>
 #include <limits>
 
+#include "quarry/local/base/error.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/reduction/reduce.h"
@@ -76,6 +77,29 @@ void run_fold(Op op, const NdArray& array, int axis, const NdArray& out, int64_t
   launch.begins = begins;
   launch.ends = ends;
   engine(context.device).scanning().fold(launch, context);
+}
+
+void run_scan(Op op, const NdArray& array, int axis, const NdArray& out, const std::optional<NdArray>& before,
+              bool only_last) {
+  if (array.size() == 0) return;
+  const ExecContext context = context_for(array.device());
+  ScanLaunch launch;
+  launch.op = op;
+  launch.dtype = out.dtype();
+  launch.shape = array.shape();
+  launch.axis = axis;
+  launch.input_dtype = array.dtype();
+  launch.only_last = only_last;
+  array.begin_read(context.stream);
+  if (before) before->begin_read(context.stream);
+  out.begin_write(context.stream);
+  launch.input = operand(array, array.shape());
+  launch.output = operand(out, array.shape());
+  if (before) {
+    QUARRY_CHECK(before->dtype() == out.dtype());
+    launch.before = operand(*before, array.shape());
+  }
+  engine(context.device).scanning().scan(launch, context);
 }
 
 // One element after another, each where its mask says: for operations that no value leaves as they are.
@@ -155,20 +179,12 @@ NdArray fold_axis(Op op, const NdArray& array, int axis) {
   return fold_axis(op, partial, axis);
 }
 
-void scan_axis(Op op, const NdArray& array, int axis, const NdArray& out) {
-  if (array.size() == 0) return;
-  const ExecContext context = context_for(array.device());
-  ScanLaunch launch;
-  launch.op = op;
-  launch.dtype = out.dtype();
-  launch.shape = array.shape();
-  launch.axis = axis;
-  launch.input_dtype = array.dtype();
-  array.begin_read(context.stream);
-  out.begin_write(context.stream);
-  launch.input = operand(array, array.shape());
-  launch.output = operand(out, array.shape());
-  engine(context.device).scanning().scan(launch, context);
+void scan_axis(Op op, const NdArray& array, int axis, const NdArray& out, const std::optional<NdArray>& before) {
+  run_scan(op, array, axis, out, before, /*only_last=*/false);
+}
+
+void last_of_scan(Op op, const NdArray& array, int axis, const NdArray& out) {
+  run_scan(op, array, axis, out, {}, /*only_last=*/true);
 }
 
 namespace ops {

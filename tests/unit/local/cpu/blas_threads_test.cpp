@@ -3,8 +3,13 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <fstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "quarry/local/local.h"
@@ -35,6 +40,7 @@ class BlasThreads : public testing::Test {
 
   static constexpr int kHost = 3;
   int before_ = 1;
+  std::jthread waiting_;
 };
 
 TEST_F(BlasThreads, IsOneDuringACall) {
@@ -70,6 +76,50 @@ TEST_F(BlasThreads, AreTheHostProgramsAfterCallsOfSeveralThreads) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(blas_threads(), kHost);
+}
+
+// Their number is the address space's: OpenBLAS itself would ask for ever.
+TEST_F(BlasThreads, ShareTheBuffersThatTheAddressSpaceHas) {
+  constexpr int kFew = 2, kMany = 64;
+  { const cpu::OneThreadPerCall reserves(kFew); }
+  std::ifstream file("/proc/self/statm");
+  rlim_t pages = 0;
+  file >> pages;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit less{pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{300} << 20), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &less), 0);
+  {
+    const cpu::OneThreadPerCall many(kMany);  // fewer than asked for, and one inside takes none
+    EXPECT_GE(many.calls(), kFew);
+    EXPECT_LT(many.calls(), kMany);
+    const cpu::OneThreadPerCall inside(kMany);
+    EXPECT_EQ(inside.calls(), many.calls());
+    // Another thread's call waits for them.
+    std::atomic<bool> done{false};
+    std::jthread other;
+    {
+      const cpu::OneThreadPerCall all(kMany);
+      other = std::jthread([&] {
+        const cpu::OneThreadPerCall waits;
+        done = true;
+      });
+      usleep(20'000);
+      EXPECT_FALSE(done);
+    }
+    EXPECT_FALSE(done);
+    waiting_ = std::move(other);
+  }
+  waiting_.join();
+  // Units on as many threads as there are buffers, each with a scope of its own.
+  std::atomic<int> units{0};
+  cpu::for_each_blas_unit(kMany, 4, [&](int64_t, int) {
+    const cpu::OneThreadPerCall inside;
+    ++units;
+  });
+  EXPECT_EQ(units, kMany);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   EXPECT_EQ(blas_threads(), kHost);
 }
 

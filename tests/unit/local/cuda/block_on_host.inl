@@ -20,6 +20,10 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("shared_memory")))
 
+// Large enough for every kernel's.
+__shared__ __align__(16) char dynamic_shared_memory[160 << 10];
+#define QUARRY_DYNAMIC_SHARED(name) char* const name = dynamic_shared_memory
+
 struct Index3 {
   unsigned x, y, z;
 };
@@ -192,6 +196,7 @@ static inline uint32_t __umulhi(uint32_t x, uint32_t y) {
   return static_cast<uint32_t>((static_cast<uint64_t>(x) * y) >> 32);
 }
 static void __syncthreads() { on_host::wait(on_host::State::at_barrier); }
+static inline void __syncwarp() { on_host::wait(on_host::State::at_shuffle); }
 // One thread runs at a time.
 template <class T>
 static T atomicAdd(T* at, T more) {

@@ -254,7 +254,9 @@ TEST_P(CompileScans, EveryOperation) {
     }
     EXPECT_NE(code.find(source.kernels[0]), std::string::npos) << source.kernels[0];
   };
-  constexpr ScanKernel kKernels[] = {ScanKernel::lines, ScanKernel::warps, ScanKernel::look, ScanKernel::fold,
+  constexpr ScanKernel kKernels[] = {ScanKernel::lines,     ScanKernel::warps,       ScanKernel::look,
+                                     ScanKernel::across,    ScanKernel::last_lines,  ScanKernel::last_warps,
+                                     ScanKernel::last_look, ScanKernel::last_across, ScanKernel::fold,
                                      ScanKernel::fold_warp};
   int count = 0;
   for (int i = 0; i < op_count(); ++i) {
@@ -267,6 +269,7 @@ TEST_P(CompileScans, EveryOperation) {
       check(kKernels[count++ % 2 == 0 ? 1 : 0], op, dtype, dtype);
     if (op == "add"_op) check(ScanKernel::look, op, DType::uint8, dtype);
     if (op == "add"_op) check(ScanKernel::lines, op, DType::int16, dtype);
+    if (op == "add"_op) check(ScanKernel::last_across, op, DType::bool_, dtype);
   }
   EXPECT_GT(count, 3);
 }

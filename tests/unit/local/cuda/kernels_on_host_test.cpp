@@ -228,6 +228,44 @@ TEST_F(KernelsOnHostTest, EveryLayout) {
   check();
 }
 
+// Views of one array that begin elsewhere: most are unaligned, and those of equal strides have one offset.
+TEST_F(KernelsOnHostTest, ShiftedViews) {
+  for (const DType dtype : {DType::uint8, DType::float16, DType::float32, DType::float64, DType::complex128}) {
+    const int64_t s = itemsize(dtype);
+    const auto run = [&](const char* name, const Dims& shape, const std::vector<Placed>& placed) -> const Plan& {
+      Program program;
+      ValueId sum = program.input(dtype);
+      for (size_t i = 1; i < placed.size(); ++i)
+        sum = program.apply("subtract"_op, std::array{program.input(dtype), sum});
+      program.output(sum);
+      return add(fmt::format("{} {} {}", name, local::name(dtype), to_string(shape)),
+                 elementwise(program, shape, placed), kElementwiseFills, 0);
+    };
+    const int64_t widest = std::max<int64_t>(16 / s, s < 4 ? 4 / s : 1);
+    const Dims strides{1280 * s, 64 * s, s};
+    for (const int64_t columns : {int64_t{32}, int64_t{33}, int64_t{1}}) {
+      const Plan& plan = run("shifted", Dims{5, 9, columns},
+                             {{strides, s}, {strides, 0}, {strides, 3 * s}, {strides, s}, {strides, 2 * s}});
+      if (columns == 1) continue;
+      EXPECT_EQ(plan.lanes, s < 16 ? widest / 2 : 1) << name(dtype);
+      EXPECT_EQ(plan.inputs[0].like, -1);
+      for (size_t i = 1; i < 5; ++i) EXPECT_EQ(plan.inputs[i].like, 0) << i;
+    }
+    const Plan& mixed = run("mixed", Dims{5, 9, 32},
+                            {{Dims{1280 * s, 128 * s, 2 * s}, s},
+                             {strides, 0},
+                             {Dims{0, 64 * s, s}, s},
+                             {Dims{1280 * s, 128 * s, 2 * s}, 0},
+                             {Dims{0, 64 * s, s}, 0},
+                             {strides, 0}});
+    EXPECT_EQ(mixed.lanes, widest) << name(dtype);
+    const int like[] = {-1, -1, -1, 0, 2, 1};
+    for (size_t i = 0; i < 6; ++i) EXPECT_EQ(mixed.inputs[i].like, like[i]) << i;
+    run("reversed", Dims{7, 33}, {{Dims{-64 * s, -s}, s}, {Dims{-64 * s, -s}, 0}, {Dims{64 * s, -s}, s}});
+  }
+  check();
+}
+
 TEST_F(KernelsOnHostTest, ChainsAndSelections) {
   for (const DType dtype : {DType::bool_, DType::uint8, DType::int32, DType::uint64, DType::float16, DType::bfloat16,
                             DType::float32, DType::float64}) {

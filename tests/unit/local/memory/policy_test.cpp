@@ -36,7 +36,7 @@ TEST(MemoryPolicy, BuffersStaySmallInEveryBudget) {
     if (budget >= 4 * kMiB) {
       EXPECT_LT(memory_policy::message_bytes(budget, /*buffers=*/7), budget / 16);
     }
-    for (const int threads : {1, 2, 8}) {
+    for (const int threads : {1, 2, 8, 16}) {
       const int64_t bounce = memory_policy::bounce_bytes(budget, threads);
       EXPECT_EQ(bounce % (2 * memory_policy::kBounceUnit), 0);
       EXPECT_LE(bounce, memory_policy::kMostBounceBytes);
@@ -44,6 +44,26 @@ TEST(MemoryPolicy, BuffersStaySmallInEveryBudget) {
         EXPECT_LE(bounce * threads, budget / memory_policy::kBouncePart);
       }
     }
+  }
+}
+
+TEST(MemoryPolicy, ManyIoThreadsNeedRoomForTheirBuffers) {
+  constexpr int64_t kMany = memory_policy::kManyIoThreadsBytes;
+  EXPECT_EQ(memory_policy::io_threads(1, kMany), 2);
+  EXPECT_EQ(memory_policy::io_threads(12, kMany), 12);
+  EXPECT_EQ(memory_policy::io_threads(64, kMany), 16);
+  EXPECT_EQ(memory_policy::io_threads(64, kMany - 1), 8);
+  EXPECT_EQ(memory_policy::io_threads(64, /*host_budget=*/0), 8);
+  const int threads = memory_policy::io_threads(64, kMany);
+  EXPECT_LE(threads * (2 * memory_policy::staging_piece_bytes(kMany) + memory_policy::bounce_bytes(kMany, threads)),
+            kMany / 2);
+}
+
+TEST(MemoryPolicy, SegmentsAreFewAndTheFirstIsSmall) {
+  for (int64_t budget = 256; budget < int64_t{1} << 40; budget *= 3) {
+    EXPECT_LE(memory_policy::first_segment_bytes(budget), 256 * kMiB);
+    EXPECT_LE(memory_policy::first_segment_bytes(budget), memory_policy::most_segment_bytes(budget));
+    EXPECT_LE(memory_policy::most_segment_bytes(budget), budget / 4);
   }
 }
 

@@ -292,6 +292,11 @@ TEST_P(IndexingOnDevices, ErrorsOfFunctionsNameIndexAxisAndSize) {
   const Values before = values(x);
   const auto fails = [](const auto& f, const std::string& message) { expect_error<IndexError>(f, message); };
   fails([&] { ops::take(x, ints({1, 4}), 1); }, "index 4 is out of bounds for axis 1 with size 4");
+  // Many points of few positions: the first bad one is named, and nothing is left behind by the others.
+  const NdArray many = arange({4096, 40});
+  fails([&] { ops::take(many, ints({1, 39, -41, 3, 40}), 1); }, "index -41 is out of bounds for axis 1 with size 40");
+  fails([&] { ops::take(many, ints({0, 5000}), 0); }, "index 5000 is out of bounds for axis 0 with size 4096");
+  EXPECT_EQ(ops::take(many, ints({-1, 0, 39}), 1)[{4095}].to_string(), "[163839 163800 163839]");
   fails([&] { ops::take(x, ints({-4}), 0); }, "index -4 is out of bounds for axis 0 with size 3");
   fails([&] { ops::take(x, ints({12})); }, "index 12 is out of bounds for axis 0 with size 12");
   fails([&] { ops::put(x, ints({0, -13}), 5); }, "index -13 is out of bounds for axis 0 with size 12");

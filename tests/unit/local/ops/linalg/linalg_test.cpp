@@ -220,6 +220,124 @@ TEST_P(LinalgOps, EighOfEitherTriangle) {
   }
 }
 
+// Stacks of the orders at which engines change from one routine to the next; read against the grain and broadcast.
+TEST_P(LinalgOps, StacksOfEveryOrder) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t n : {1, 8, 9, 16, 17, 31, 32, 33, 48, 64, 65, 100, 128, 129}) {
+      SCOPED_TRACE(fmt::format("{} of {}", name(dtype), n));
+      const NdArray a = random({3, n, n}, dtype), h = a + adjoint(a);
+      const NdArray backwards = ops::matrix_transpose(a[{Slice{{}, {}, -1}, full_slice, Slice{{}, {}, -1}}]);
+      const auto measure = [&](const NdArray& matrix, const NdArray& x, const NdArray& sides) {
+        return largest(ops::matmul(matrix, x) - sides) /
+               (static_cast<double>(n) * precision(dtype) * largest(matrix) * largest(x));
+      };
+      for (const NdArray& matrix :
+           std::vector<NdArray>{a, ops::matrix_transpose(a), backwards, a[{Slice{0, 1, {}}}], a[{1}]}) {
+        for (const int64_t sides : {1, 4, 40}) {
+          const NdArray b = random({3, n, sides}, dtype);
+          EXPECT_LT(measure(matrix, ops::solve(matrix, b), b), kRatio);
+          EXPECT_LT(measure(matrix, ops::solve(matrix, b[{0}]), b[{0}]), kRatio);
+        }
+        const auto [sign, logarithm] = ops::slogdet(matrix);
+        // By the determinants of the factors; their phases and logarithms lose what the least pivots lose.
+        const NdArray r = ops::diagonal(ops::lu(matrix, false, true, true, true)[2], 0, -2, -1);
+        const NdArray sum = ops::sum(ops::log(ops::absolute(wide(r))), -1);
+        EXPECT_LT(largest(wide(logarithm) - sum),
+                  1000 * static_cast<double>(n) * precision(dtype) * (1 + largest(sum)));
+        EXPECT_LT(largest(ops::absolute(sign) - 1.0), 1000 * precision(dtype));
+        const NdArray product = ops::det(matrix * Scalar(1 / std::sqrt(static_cast<double>(n))));
+        EXPECT_LT(largest(product - ops::absolute(product) * sign),
+                  1000 * static_cast<double>(n) * precision(dtype) * largest(product));
+      }
+      const NdArray vector = random({n}, dtype);
+      EXPECT_LT(measure(a, ops::solve(a, vector)[{ellipsis, newaxis}], vector[{full_slice, newaxis}]), kRatio);
+      const NdArray positive = ops::matmul(a, adjoint(a)) + ops::eye(n, {}, 0, dtype) * static_cast<double>(n);
+      for (const NdArray& matrix :
+           std::vector<NdArray>{positive, ops::matrix_transpose(positive), positive[{Slice{{}, {}, -1}}]}) {
+        const NdArray lower = ops::cholesky(matrix), upper = ops::cholesky(matrix, true);
+        EXPECT_LT(residual(matrix, ops::matmul(lower, adjoint(lower)), dtype), kRatio);
+        EXPECT_LT(residual(matrix, ops::matmul(adjoint(upper), upper), dtype), kRatio);
+        EXPECT_EQ(largest(ops::triu(lower, 1)) + largest(ops::tril(upper, -1)), 0);
+      }
+      EXPECT_THROW(ops::cholesky(positive * from_vector<double>({1, 1, -1}).reshape({3, 1, 1})), LinAlgError);
+      EXPECT_THROW(ops::cholesky(ops::where(ops::eye(n), NAN, positive)), LinAlgError);
+      if (n > 64) continue;
+      for (const NdArray& matrix : std::vector<NdArray>{h, h[{Slice{{}, {}, -1}}]}) {
+        const auto [values, vectors] = ops::eigh(matrix);
+        EXPECT_LT(
+            residual(matrix, ops::matmul(vectors * values[{ellipsis, newaxis, full_slice}], adjoint(vectors)), dtype),
+            kRatio);
+        EXPECT_LT(orthogonality(vectors, dtype), kRatio);
+      }
+      for (const NdArray& matrix :
+           std::vector<NdArray>{a, backwards, a[{full_slice, full_slice, Slice{0, (n + 1) / 2, {}}}]}) {
+        const auto [u, s, vh] = std::get<ops::SVDResult>(ops::svd(matrix, /*full_matrices=*/false));
+        EXPECT_LT(residual(matrix, ops::matmul(u * s[{ellipsis, newaxis, full_slice}], vh), dtype), kRatio);
+        EXPECT_LT(orthogonality(u, dtype), kRatio);
+        EXPECT_LT(orthogonality(adjoint(vh), dtype), kRatio);
+      }
+    }
+  }
+}
+
+// Of a Hermitian matrix one triangle alone is read: NaN in the other one is none of its business.
+TEST_P(LinalgOps, EighBesideNan) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t n : {2, 3, 32, 33}) {
+      for (const int64_t count : {1, 4}) {
+        SCOPED_TRACE(fmt::format("{} {} of {}", name(dtype), count, n));
+        const NdArray half = random({count, n, n}, dtype), a = half + adjoint(half);
+        const NdArray nan = ops::full({count, n, n}, NAN, dtype);
+        const NdArray below = ops::greater(ops::arange(n)[{full_slice, newaxis}], ops::arange(n));
+        for (const char* triangle : {"L", "U"}) {
+          const NdArray other = triangle[0] == 'L' ? ops::matrix_transpose(below) : below;
+          const NdArray given = ops::where(other, nan, a);
+          const auto [values, vectors] = ops::eigh(given, triangle);
+          EXPECT_LT(
+              residual(a, ops::matmul(vectors * values[{ellipsis, newaxis, full_slice}], adjoint(vectors)), dtype),
+              kRatio);
+          EXPECT_THROW(ops::eigh(given, triangle[0] == 'L' ? "U" : "L"), LinAlgError);
+          EXPECT_THROW(ops::eigvalsh(ops::where(ops::eye(n, {}, 0, DType::bool_), nan, a), triangle), LinAlgError);
+        }
+      }
+    }
+  }
+}
+
+// Singular matrices and those with NaN, beside regular ones.
+TEST_P(LinalgOps, StacksWithOddOnesOut) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype : kDTypes) {
+    for (const int64_t n : {1, 9, 33, 70, 129}) {
+      SCOPED_TRACE(fmt::format("{} of {}", name(dtype), n));
+      const NdArray good = random({n, n}, dtype), nan = ops::where(ops::eye(n), NAN, good).astype(dtype);
+      const NdArray zeros = good * ops::not_equal(ops::arange(n), n / 2);
+      const NdArray both = ops::where(ops::eye(n), NAN, zeros).astype(dtype);
+      const auto [sign, logarithm] = ops::slogdet(ops::stack({good, zeros, nan, both}));
+      EXPECT_EQ(sign[{1}].item<std::complex<double>>(), 0.0);
+      EXPECT_EQ(logarithm[{1}].item<double>(), -kInfinity);
+      for (const int64_t p : {2, 3}) {
+        EXPECT_TRUE(std::isnan(std::abs(sign[{p}].item<std::complex<double>>())));
+        EXPECT_TRUE(std::isnan(logarithm[{p}].item<double>()));
+      }
+      EXPECT_NEAR(std::abs(sign[{0}].item<std::complex<double>>()), 1, 1e-3);
+      EXPECT_THROW(ops::solve(ops::stack({good, zeros}), good), LinAlgError);
+      EXPECT_THROW(ops::solve(zeros, good[{0}]), LinAlgError);
+      const NdArray sides = random({n, 2}, dtype), x = ops::solve(ops::stack({good, nan, good}), sides);
+      EXPECT_TRUE(ops::any(ops::isnan(x[{1}])).item<bool>());
+      EXPECT_EQ(largest(x[{2}] - x[{0}]), 0);
+      EXPECT_LT(largest(ops::matmul(good, x[{0}]) - sides) /
+                    (static_cast<double>(n) * precision(dtype) * largest(good) * largest(x[{0}])),
+                kRatio);
+    }
+  }
+  EXPECT_EQ(ops::solve(ops::zeros({0, 3, 3}), ops::zeros({3, 1})).shape(), (Dims{0, 3, 1}));
+  EXPECT_EQ(ops::solve(ops::zeros({2, 0, 0}), ops::zeros({2, 0, 4})).shape(), (Dims{2, 0, 4}));
+  EXPECT_EQ(ops::solve(ops::zeros({2, 0, 0}), ops::zeros({2, 0, 0})).shape(), (Dims{2, 0, 0}));
+  EXPECT_EQ(ops::slogdet(ops::zeros({2, 0, 0})).sign.to_string(), "[1. 1.]");
+  EXPECT_EQ(ops::slogdet(ops::zeros({0, 5, 5})).logabsdet.shape(), (Dims{0}));
+}
+
 TEST_P(LinalgOps, EigReconstructs) {
   for (const DType dtype : kDTypes) {
     for (const Dims& shape : {Dims{0, 0}, Dims{1, 1}, Dims{2, 2}, Dims{7, 7}, Dims{60, 60}, Dims{4, 9, 9}}) {

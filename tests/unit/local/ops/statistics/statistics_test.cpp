@@ -240,6 +240,29 @@ TEST_P(StatisticsTest, HistogramInParts) {
   EXPECT_THROW(ops::histogram(a, int64_t{0}), InvalidArgument);
 }
 
+// Arithmetic alone gives some of these the wrong bin: edges, and the numbers before and behind them.
+TEST_P(StatisticsTest, HistogramBesideEdges) {
+  const auto check = [&]<class T>(T low, T high, int64_t bins) {
+    SCOPED_TRACE(low);
+    const ops::BinRange range = std::pair<Scalar, Scalar>{Scalar(double{low}), Scalar(double{high})};
+    const NdArray edges = ops::histogram_bin_edges(from_vector<T>({low, high}), bins, range);
+    ASSERT_EQ(edges.dtype(), dtype_of_v<T>);
+    std::vector<T> values;
+    for (const T edge : to_vector<T>(edges))
+      for (const T x : {std::nextafter(edge, low - 1), edge, std::nextafter(edge, high + 1)}) values.push_back(x);
+    constexpr size_t kMany = 600000;  // several for each thread of a GPU
+    while (values.size() < kMany) values.insert(values.end(), values.begin(), values.end());
+    const std::vector<double> wide(values.begin(), values.end());
+    EXPECT_EQ(to_vector<int64_t>(ops::histogram(from_vector(values), bins, range).first),
+              counts_between(wide, to_vector<double>(edges.astype(DType::float64))));
+  };
+  check(0.0, 1.0, 100);
+  check(1e6, 1e6 + 1, 77);
+  check(-1e-3, 0.7, 1000);
+  check(0.0F, 1.0F, 100);
+  check(1000.0F, 1001.0F, 30);
+}
+
 TEST_P(StatisticsTest, HistogramOfEveryDtype) {
   for (int d = 0; d < kDTypeCount; ++d) {
     const auto dtype = static_cast<DType>(d);

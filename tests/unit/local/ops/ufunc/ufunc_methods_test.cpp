@@ -191,6 +191,53 @@ TEST_P(UfuncMethods, LongScansAreExactAndRepeatable) {
   EXPECT_EQ(x[{n}].item<int64_t>(), total);
 }
 
+// The last elements of scans alone, and scans after what precedes the lines: the bits of a scan and of what follows it.
+TEST_P(UfuncMethods, LastOfScansAndScansAfterOthers) {
+  const auto bits = [](const NdArray& x) { return to_vector<uint8_t>(x.copy().view(DType::uint8).reshape({-1})); };
+  const auto check = [&](Op op, const NdArray& x, int axis, DType dtype) {
+    SCOPED_TRACE(std::string(info(op).name) + " of " + local::to_string(x.shape()) + ", axis " + std::to_string(axis));
+    Dims kept = x.shape();
+    kept[axis] = 1;
+    const NdArray scan = ops::ufunc_accumulate(op, x, axis, dtype), last(kept, dtype), after(x.shape(), dtype);
+    last_of_scan(op, x, axis, last);
+    std::vector<IndexItem> end(static_cast<size_t>(axis), IndexItem(full_slice));
+    end.emplace_back(Slice{-1, {}, {}});
+    EXPECT_EQ(bits(last), bits(scan[end]));
+    const NdArray before = (ops::cos(counted(kept)) * 3.0).astype(dtype);
+    scan_axis(op, x, axis, after, before);
+    EXPECT_EQ(bits(after), bits(apply(op, {before, scan}, dtype)));
+    // What precedes may be one number for all lines; results may lie in any order.
+    const NdArray one = before.reshape({-1})[{Slice{0, 1, {}}}].reshape(Dims::filled(x.ndim(), 1));
+    const NdArray turned = x.T().astype(dtype).copy().T(), continued = x.T().astype(dtype).copy().T();
+    scan_axis(op, x, axis, turned);
+    scan_axis(op, x, axis, continued, one);
+    EXPECT_EQ(bits(continued), bits(apply(op, {one, turned}, dtype)));
+  };
+  const auto waves = [](const Dims& shape, DType dtype = DType::float64) {
+    return (ops::sin(counted(shape)) + 0.01).astype(dtype);
+  };
+  for (const Dims& shape : {Dims{1}, Dims{1, 1}, Dims{5}, Dims{70}, Dims{40001}, Dims{3, 40000}, Dims{300, 5},
+                            Dims{20, 64}, Dims{4, 130, 17}})
+    for (int axis = 0; axis < shape.size(); ++axis) {
+      check("add"_op, waves(shape), axis, DType::float64);
+      check("add"_op, waves(shape, DType::float32), axis, DType::float64);
+      check("add"_op, waves(shape, DType::float16), axis, DType::float16);
+      check("add"_op, waves(shape, DType::float64), axis, DType::float16);
+      check("add"_op, ops::greater(waves(shape), 0.5), axis, DType::int64);
+      check("multiply"_op, waves(shape, DType::complex128), axis, DType::complex128);
+      check("subtract"_op, waves(shape), axis, DType::float64);
+      check("maximum"_op, ops::where(ops::greater(waves(shape), 0.99), Scalar(std::nan("")), waves(shape)), axis,
+            DType::float64);
+    }
+  const NdArray x = waves({4000, 9});
+  check("add"_op, x[{Slice{{}, {}, -1}}], 0, DType::float64);
+  check("add"_op, x[{Slice{{}, {}, 3}, Slice{{}, {}, -2}}], 0, DType::float64);
+  check("add"_op, x.T(), 1, DType::float64);
+  check("add"_op, x.T(), 0, DType::float64);
+  const NdArray none({0, 3}, DType::float64), nothing({0, 3}, DType::float64);
+  scan_axis("add"_op, none, 0, nothing, NdArray({1, 3}, DType::float64));
+}
+
 TEST_P(UfuncMethods, OuterAndReduceat) {
   const NdArray a = counted({2, 3});
   EXPECT_EQ(ops::ufunc_outer("add"_op, a, counted({4})).shape(), (Dims{2, 3, 4}));
