@@ -9,100 +9,210 @@ namespace quarry::comm {
 namespace {
 
 constexpr const char* kNoDevice = "no device";
+constexpr const char* kItself = "the rank itself";
+constexpr const char* kAnotherHost = "another host";
+// That this device does not reach a rank for such a reason is no failure.
+bool is_out_of_reach(const std::string& obstacle) {
+  return obstacle == kNoDevice || obstacle == kItself || obstacle == kAnotherHost;
+}
 
-// What a rank tells the others: its device, and the handle of its slab or why there is none.
-struct Export {
-  int64_t bytes = 0;  // of the slab; 0: no handle
-  std::string uuid, handle;
+// What a rank tells the others: its device, or why it has none to read from.
+struct Offer {
+  std::string uuid, obstacle;
 
-  std::string pack() const {
-    std::string text(sizeof bytes, '\0');
-    std::memcpy(text.data(), &bytes, sizeof bytes);
-    return text + uuid + '\n' + handle;
-  }
-  static Export unpack(const std::string& text) {
-    Export exported;
-    std::memcpy(&exported.bytes, text.data(), sizeof exported.bytes);
-    const size_t end = text.find('\n', sizeof exported.bytes);
-    exported.uuid = text.substr(sizeof exported.bytes, end - sizeof exported.bytes);
-    exported.handle = text.substr(end + 1);
-    return exported;
+  std::string pack() const { return uuid + '\n' + obstacle; }
+  static Offer unpack(const std::string& text) {
+    const size_t end = text.find('\n');
+    return {text.substr(0, end), text.substr(end + 1)};
   }
 };
 
-Export make_export(local::Device device, void* slab, int64_t bytes, PathUse use) {
-  Export exported;
-  if (device.kind == local::DeviceKind::cpu) {
-    exported.handle = kNoDevice;
-  } else if (use == PathUse::off) {
-    exported.handle = "copies between devices are turned off";
-  } else if (slab == nullptr || bytes <= 0) {
-    exported.handle = "no device memory";
-  } else {
-    try {
-      exported.uuid = local::backend(device.kind).info(device.index).uuid;
-      local::MemorySharing* const sharing = local::memory_sharing(device.kind);
-      if (sharing == nullptr) throw local::DeviceError("memory of this kind of device is not shared");
-      exported.handle = sharing->export_slab(device.index, slab, bytes);
-      exported.bytes = bytes;
-    } catch (const local::Error& error) {
-      exported.handle = error.what();
+Offer make_offer(local::Device device, PathUse use) {
+  Offer offer;
+  try {
+    if (device.kind == local::DeviceKind::cpu) {
+      offer.obstacle = kNoDevice;
+    } else if (use == PathUse::off) {
+      offer.obstacle = "copies between devices are turned off";
+    } else if (local::memory_sharing(device.kind) == nullptr) {
+      offer.obstacle = "memory of this kind of device is not shared";
+    } else {
+      offer.uuid = local::backend(device.kind).info(device.index).uuid;
     }
+  } catch (const local::Error& error) {
+    offer.obstacle = error.what();
   }
-  return exported;
+  return offer;
 }
+
+// A piece of device memory that others may open.
+class Probe {
+ public:
+  explicit Probe(local::Device device)
+      : device_(device), bytes_(device.kind == local::DeviceKind::cuda ? kCudaBytes : kPageBytes) {
+    if (device.kind != local::DeviceKind::cpu) data_ = local::backend(device.kind).allocate_slab(device.index, bytes_);
+  }
+  ~Probe() {
+    if (data_ != nullptr) local::backend(device_.kind).free_slab(device_.index, data_, bytes_);
+  }
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+  std::string handle() const {
+    return data_ == nullptr ? "" : local::memory_sharing(device_.kind)->export_slab(device_.index, data_, bytes_);
+  }
+
+ private:
+  static constexpr int64_t kCudaBytes = int64_t{2} << 20;  // what the driver cuts no further
+  static constexpr int64_t kPageBytes = 4096;
+  const local::Device device_;
+  const int64_t bytes_;
+  void* data_ = nullptr;
+};
 
 }  // namespace
 
-std::unique_ptr<PeerMemory> PeerMemory::connect(Communicator& communicator, local::Device device, void* slab,
-                                                int64_t bytes, PathUse use) {
-  const int rank = communicator.rank();
-  std::unique_ptr<PeerMemory> memory(new PeerMemory(device, rank));
-  const std::vector<std::string> exports =
-      communicator.all_gather_strings(make_export(device, slab, bytes, use).pack());
-  std::exception_ptr failure;
+std::string PeerMemory::probe(Communicator& communicator) {
+  constexpr char kHandle = 'h', kError = 'e';
+  std::unique_ptr<Probe> mine;
+  std::string offered(1, kHandle);
+  try {
+    mine = std::make_unique<Probe>(device_);
+    offered += mine->handle();
+  } catch (const local::Error& error) {
+    offered = kError + std::string(error.what());
+  }
+  const std::vector<std::string> all = communicator.all_gather_strings(offered);
+  std::string failure;
   for (int r = 0; r < communicator.size(); ++r) {
-    Peer& peer = memory->peers_.emplace_back();
-    const Export exported = Export::unpack(exports[static_cast<size_t>(r)]);
-    if (r == rank) {
-      peer = {static_cast<const std::byte*>(slab), bytes, "itself"};
-      continue;
-    }
-    if (device.kind == local::DeviceKind::cpu || exported.handle == kNoDevice) {
-      peer.how = kNoDevice;  // on one side; nothing that could be asked for
-      continue;
-    }
-    if (communicator.node_of(r) != communicator.node_of(rank)) {
-      peer.how = "another host";
-      continue;
-    }
-    if (exported.bytes == 0) {
-      peer.how = exported.handle;
-    } else {
+    Peer& peer = peers_[static_cast<size_t>(r)];
+    const std::string& offer = all[static_cast<size_t>(r)];
+    if (peer.reached) {
       try {
-        local::MemorySharing* const sharing = local::memory_sharing(device.kind);
-        if (sharing == nullptr) throw local::DeviceError("this rank has no such device");
-        peer.base = static_cast<const std::byte*>(sharing->open(device.index, exported.handle));
-        peer.bytes = exported.bytes;
-        peer.how = sharing->link(device.index, exported.uuid);
+        if (offer[0] == kError) throw local::DeviceError(offer.substr(1));
+        local::MemorySharing* const sharing = local::memory_sharing(device_.kind);
+        sharing->close(device_.index, sharing->open(device_.index, offer.substr(1)));
+        continue;
       } catch (const local::Error& error) {
-        peer.how = error.what();
+        peer.obstacle = error.what();
+        peer.reached = false;
       }
     }
-    if (use == PathUse::required && peer.base == nullptr && !failure) {
-      failure = std::make_exception_ptr(
-          local::CommError(fmt::format("rank {} cannot copy from the device of rank {}: {}", rank, r, peer.how)));
+    if (!is_out_of_reach(peer.obstacle) && failure.empty()) {
+      failure =
+          fmt::format("rank {} cannot copy from the device of rank {}: {}", communicator.rank(), r, peer.obstacle);
     }
+  }
+  communicator.barrier();  // nobody frees what another one has open
+  return failure;
+}
+
+std::unique_ptr<PeerMemory> PeerMemory::connect(Communicator& communicator, local::Device device, PathUse use) {
+  const int rank = communicator.rank();
+  std::unique_ptr<PeerMemory> memory(new PeerMemory(device, communicator.size()));
+  const std::vector<std::string> offers = communicator.all_gather_strings(make_offer(device, use).pack());
+  for (int r = 0; r < communicator.size(); ++r) {
+    Peer& peer = memory->peers_[static_cast<size_t>(r)];
+    const Offer offer = Offer::unpack(offers[static_cast<size_t>(r)]);
+    peer.uuid = offer.uuid;
+    if (r == rank) {
+      peer.obstacle = kItself;
+    } else if (device.kind == local::DeviceKind::cpu) {
+      peer.obstacle = kNoDevice;
+    } else if (!offer.obstacle.empty()) {
+      peer.obstacle = offer.obstacle;
+    } else if (communicator.node_of(r) != communicator.node_of(rank)) {
+      peer.obstacle = kAnotherHost;
+    } else {
+      peer.reached = true;
+    }
+  }
+  // The uses are the same on all ranks, or agree() says so.
+  std::exception_ptr failure;
+  agree(communicator, failure, {"Runtime: peer_copies", static_cast<uint64_t>(use)});
+  if (use != PathUse::required) return memory;
+  if (const std::string text = memory->probe(communicator); !text.empty()) {
+    failure = std::make_exception_ptr(local::CommError(text));
   }
   agree(communicator, failure, {"Runtime: peer_copies", static_cast<uint64_t>(use)});
   return memory;
 }
 
 PeerMemory::~PeerMemory() {
-  for (size_t r = 0; r < peers_.size(); ++r) {
-    if (static_cast<int>(r) == rank_ || peers_[r].base == nullptr) continue;
-    local::memory_sharing(device_.kind)->close(device_.index, const_cast<std::byte*>(peers_[r].base));
+  for (const auto& [of, mapped] : open_) local::memory_sharing(device_.kind)->close(device_.index, mapped);
+}
+
+std::string PeerMemory::obstacle(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return peers_[static_cast<size_t>(rank)].obstacle;
+}
+
+std::string PeerMemory::link(int rank) const {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_[static_cast<size_t>(rank)];
+  if (peer.link.empty()) peer.link = local::memory_sharing(device_.kind)->link(device_.index, peer.uuid);
+  return peer.link;
+}
+
+std::string PeerMemory::export_to(int rank, int64_t segment, void* data, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  Own& own = own_[segment];
+  if (own.handle.empty()) {
+    try {
+      own.handle = local::memory_sharing(device_.kind)->export_slab(device_.index, data, bytes);
+    } catch (...) {
+      own_.erase(segment);
+      throw;
+    }
   }
+  own.readers.insert(rank);
+  return own.handle;
+}
+
+std::vector<int> PeerMemory::readers(int64_t segment) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = own_.find(segment);
+  if (found == own_.end()) return {};
+  return {found->second.readers.begin(), found->second.readers.end()};
+}
+
+bool PeerMemory::end_reading(int rank, int64_t segment) {
+  const std::lock_guard lock(mutex_);
+  const auto found = own_.find(segment);
+  if (found == own_.end()) return true;
+  found->second.readers.erase(rank);
+  if (!found->second.readers.empty()) return false;
+  own_.erase(found);
+  return true;
+}
+
+const std::byte* PeerMemory::open(int rank, int64_t segment, int64_t bytes, const std::string& handle) {
+  const std::lock_guard lock(mutex_);
+  const auto [place, added] = open_.try_emplace({rank, segment}, nullptr);
+  if (added) {
+    try {
+      place->second = local::memory_sharing(device_.kind)->open(device_.index, handle);
+    } catch (const local::Error& error) {
+      open_.erase(place);
+      Peer& peer = peers_[static_cast<size_t>(rank)];
+      peer.obstacle = fmt::format("{} bytes of its memory cannot be opened: {}", bytes, error.what());
+      peer.reached = false;
+      throw local::DeviceError(fmt::format("rank {}: {}", rank, peer.obstacle));
+    }
+  }
+  return static_cast<const std::byte*>(place->second);
+}
+
+void PeerMemory::close(int rank, int64_t segment) {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find({rank, segment});
+  if (found == open_.end()) return;
+  local::memory_sharing(device_.kind)->close(device_.index, found->second);
+  open_.erase(found);
+}
+
+int64_t PeerMemory::open_segments() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(open_.size());
 }
 
 }  // namespace quarry::comm

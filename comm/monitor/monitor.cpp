@@ -19,6 +19,8 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/options.h"
+#include "quarry/local/base/thread.h"
 
 namespace quarry::comm {
 namespace {
@@ -111,26 +113,51 @@ int connect_socket(const std::string& host, uint16_t port) {
 }  // namespace
 
 Monitor::Monitor(int rank, int size, double silence_seconds, Lost lost)
-    : rank_(rank), size_(size), silence_(silence_seconds), lost_(std::move(lost)), gone_(static_cast<size_t>(size)) {
-  if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) {
-    throw local::CommError(fmt::format("watching ranks: pipe: {}", std::strerror(errno)));
+    : rank_(rank),
+      size_(size),
+      silence_(silence_seconds),
+      lost_(std::move(lost)),
+      gone_(static_cast<size_t>(size)),
+      board_(size, local::OptionValue(local::Option::watchdog).seconds()) {
+  try {
+    if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) {
+      throw local::CommError(fmt::format("watching ranks: pipe: {}", std::strerror(errno)));
+    }
+    if (rank_ == 0) listen_here();
+    // It waits for start(): whether there is a thread is known before other ranks rely on it.
+    thread_ = local::start_thread("watching ranks", [this] {
+      begun_.wait(false);
+      watch();
+    });
+  } catch (...) {
+    close_files();
+    throw;
   }
-  if (rank_ == 0) listen_here();
+}
+
+void Monitor::close_files() {
+  for (Link& link : links_) close_link(link);
+  for (const int file : {listener_, wake_[0], wake_[1]}) {
+    if (file >= 0) ::close(file);
+  }
 }
 
 void Monitor::stop() {
   leaving_ = true;
   const char byte = 0;
   static_cast<void>(!write(wake_[1], &byte, 1));
+  begin();
   if (thread_.joinable()) thread_.join();
+}
+
+void Monitor::begin() {
+  begun_ = true;
+  begun_.notify_all();
 }
 
 Monitor::~Monitor() {
   stop();
-  for (Link& link : links_) close_link(link);
-  for (const int file : {listener_, wake_[0], wake_[1]}) {
-    if (file >= 0) ::close(file);
-  }
+  close_files();
 }
 
 void Monitor::leave() {
@@ -194,7 +221,7 @@ void Monitor::start(const std::string& address) {
                "rank 0 cannot be reached by TCP: a rank that dies or stops is noticed late or not at all");
     return;
   }
-  thread_ = std::thread([this] { watch(); });
+  begin();
 }
 
 void Monitor::close_link(Link& link) {
@@ -218,7 +245,12 @@ void Monitor::watch() {
     last_tick = now;
     if (now - last_beat >= std::chrono::milliseconds(2 * kTickMilliseconds)) {
       last_beat = now;
-      for (const Link& link : links_) send_frame(link.socket, FrameKind::beat, rank_);
+      const Pulse mine = Pulse::of_this_process();
+      for (const Link& link : links_) send_frame(link.socket, FrameKind::beat, rank_, mine.to_bytes());
+      if (rank_ == 0) {
+        board_.note(0, "rank 0 on " + host_name(), mine, now);
+        if (const std::string text = board_.standstill(now); !text.empty()) local::log(local::LogLevel::warn, text);
+      }
     }
     if (listener_ >= 0) accept_links();
     for (Link& link : links_) {
@@ -281,6 +313,8 @@ bool Monitor::handle_frames(Link& link) {
       continue;
     }
     if (link.rank < 0) return false;
+    if (header.kind == FrameKind::beat && rank_ == 0)
+      board_.note(link.rank, link.name, Pulse::from_bytes(text), Clock::now());
     if (header.kind == FrameKind::bye) gone_[static_cast<size_t>(link.rank)] = true;
     if (header.kind == FrameKind::lost && header.rank != rank_) report(header.rank, text);
   }

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "quarry/comm/monitor/pulse.h"
+
 namespace quarry::comm {
 
 class Monitor {
@@ -19,7 +21,7 @@ class Monitor {
   using Lost = std::function<void(int rank, const std::string& reason)>;
 
   // Rank 0 listens from here on. `silence_seconds`: how long a rank may say nothing. Throws CommError where no socket
-  // can be had.
+  // can be had, OutOfMemory without a thread.
   Monitor(int rank, int size, double silence_seconds, Lost lost);
   ~Monitor();  // without leave(): as if this process had died
   Monitor(const Monitor&) = delete;
@@ -27,7 +29,7 @@ class Monitor {
 
   // Of rank 0: where the others find it, and the secret that they show.
   const std::string& address() const { return address_; }
-  // Starts the thread. `address`: rank 0's; ranks that cannot reach it are not watched, which is logged.
+  // The thread begins. `address`: rank 0's; ranks that cannot reach it are not watched, which is logged.
   void start(const std::string& address);
   // This rank ends in order.
   void leave();
@@ -43,6 +45,8 @@ class Monitor {
   };
 
   void stop();
+  void begin();
+  void close_files();
   void listen_here();
   bool connect_to(const std::string& address);
   void watch();
@@ -63,6 +67,8 @@ class Monitor {
   std::atomic<bool> leaving_{false};
   std::vector<Link> links_;
   std::vector<bool> gone_;  // lost or left, per rank
+  PulseBoard board_;        // of rank 0
+  std::atomic<bool> begun_{false};
   std::thread thread_;
 };
 

@@ -92,27 +92,29 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
 
   agree_on_options(choice);
   choose_transport(choice);
-  if (size_ > 1) start_monitor();
+  if (monitor_) start_monitor();
 }
 
 void Job::agree_on_options(TransportChoice choice) {
   struct Wish {
     double silence_seconds = 0;
-    int32_t choice = 0, failed = 0;
-    std::array<char, 256> message{};
+    int32_t choice = 0, failed = 0, code = 0;
+    std::array<char, 252> message{};
   };
   Wish mine;
   mine.choice = static_cast<int32_t>(choice);
   try {
     mine.silence_seconds = local::OptionValue(local::Option::rank_timeout).seconds();
+    make_monitor(mine.silence_seconds);
   } catch (const local::Error& error) {
     mine.failed = 1;
+    mine.code = static_cast<int32_t>(error.code());
     std::string(error.what()).copy(mine.message.data(), mine.message.size() - 1);
   }
   std::vector<Wish> all(static_cast<size_t>(size_));
   check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, world_), "MPI_Allgather");
   for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].failed != 0) throw local::InvalidArgument(all[r].message.data());
+    if (all[r].failed != 0) local::throw_record({static_cast<local::ErrorCode>(all[r].code), all[r].message.data(), 0});
   }
   for (size_t r = 1; r < all.size(); ++r) {
     if (all[r].silence_seconds != all[0].silence_seconds) {
@@ -154,24 +156,22 @@ MPI_Comm Job::duplicate() {
   return made;
 }
 
+void Job::make_monitor(double silence_seconds) {
+  if (silence_seconds == 0 || size_ == 1) return;
+  monitor_ = std::make_unique<Monitor>(rank_, size_, silence_seconds, [this](int rank, const std::string& reason) {
+    // One rank says it at once: what follows may be the launcher's end of the job.
+    if (rank_ == (rank == 0 ? 1 : 0)) local::log(local::LogLevel::error, reason);
+    endpoint_->peer_died(rank, reason);
+  });
+}
+
 void Job::start_monitor() {
-  if (silence_seconds_ == 0) return;
-  std::string address;
-  try {
-    monitor_ = std::make_unique<Monitor>(rank_, size_, silence_seconds_, [this](int rank, const std::string& reason) {
-      // One rank says it at once: what follows may be the launcher's end of the job.
-      if (rank_ == (rank == 0 ? 1 : 0)) local::log(local::LogLevel::error, reason);
-      endpoint_->peer_died(rank, reason);
-    });
-    address = monitor_->address();
-  } catch (const local::CommError& error) {
-    local::log(local::LogLevel::warn, error.what());
-  }
+  std::string address = monitor_->address();
   int bytes = static_cast<int>(address.size());
   check(MPI_Bcast(&bytes, 1, MPI_INT, /*root=*/0, world_), "MPI_Bcast");
   address.resize(static_cast<size_t>(bytes));
   check(MPI_Bcast(address.data(), bytes, MPI_BYTE, /*root=*/0, world_), "MPI_Bcast");
-  if (monitor_ && !address.empty()) monitor_->start(address);
+  monitor_->start(address);
 }
 
 void Job::choose_transport(TransportChoice choice) {

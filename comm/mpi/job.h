@@ -53,6 +53,7 @@ class Job {
   // What the ranks' environments must say alike is looked at before anything depends on it.
   void agree_on_options(TransportChoice choice);
   void choose_transport(TransportChoice choice);
+  void make_monitor(double silence_seconds);  // nothing for 0 seconds
   void start_monitor();
 
   const int exceptions_ = std::uncaught_exceptions();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "quarry/comm/monitor/activity.h"
 #include "quarry/comm/monitor/watchdog.h"
 #include "quarry/local/base/log.h"
 
@@ -125,6 +126,12 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
   // the call gets its chance.
   Backoff backoff;
   std::optional<Watchdog> watchdog;  // for those that take a while
+  struct EndOfWait {
+    const std::optional<Watchdog>& watchdog;
+    ~EndOfWait() {
+      if (watchdog) --activity().waiting;
+    }
+  } const end_of_wait{watchdog};
   for (;;) {
     int done = 0;
     {
@@ -133,9 +140,13 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
     }
     if (done) {
       calls_ = number;
+      activity().progress.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    if (!watchdog) watchdog.emplace();
+    if (!watchdog) {
+      watchdog.emplace();
+      ++activity().waiting;
+    }
     if (watchdog->is_stalled(0)) {
       local::log(local::LogLevel::warn,
                  fmt::format("waiting in {} ({} of {} ranks) for {:.3g} s: another rank has not come to it",

@@ -1,5 +1,6 @@
 #include "quarry/comm/ucx/ucx_transport.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,6 +27,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/options.h"
+#include "quarry/local/base/thread.h"
 
 namespace quarry::comm::ucx {
 
@@ -184,6 +186,7 @@ class UcpTransport : public UcxTransport {
                const TransferPtr& transfer) override {
     const std::lock_guard guard(mutex_);
     auto operation = std::make_unique<Operation>(Operation{this, transfer, from, nullptr});
+    operation->receives = true;
     ucp_request_param_t param = data_params(memory);
     param.cb.recv = &UcpTransport::on_received;
     param.user_data = operation.get();
@@ -234,10 +237,12 @@ class UcpTransport : public UcxTransport {
   void wake() override { ucp_worker_signal(worker_); }
 
   void close(TransportSink& sink, double seconds) override {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     std::vector<ucs_status_ptr_t> closing;
     {
       const std::lock_guard guard(mutex_);
+      // The memory of such receives is somebody else's by now: nothing may arrive any more.
+      if (receives_abandoned_) end = {};
       for (Connection& connection : connections_) {
         if (connection.handle == nullptr) continue;
         const ucs_status_ptr_t request = close_connection(connection, connection.failed);
@@ -282,7 +287,8 @@ class UcpTransport : public UcxTransport {
     int peer;
     std::unique_ptr<std::byte[]> frame;
     void* request = nullptr;
-    bool over = false;  // its callback came before the call that started it returned
+    bool receives = false;  // data
+    bool over = false;      // its callback came before the call that started it returned
   };
 
   // The kind of memory is known, so UCX need not ask the driver for it.
@@ -368,7 +374,10 @@ class UcpTransport : public UcxTransport {
       if (operation->transfer && operation->transfer->state == Transfer::State::pending) {
         operation->transfer->fail(fmt::format("transfer with rank {}: {}", rank, reason));
       }
+      const bool receives = operation->receives;
       ucp_request_cancel(worker_, operation->request);
+      // What has begun goes on: the data of a rank that was only stopped would still be written where it was to go.
+      receives_abandoned_ |= receives && operations_.contains(operation);
     }
   }
 
@@ -427,6 +436,7 @@ class UcpTransport : public UcxTransport {
   std::vector<Incoming> in_;
   std::vector<Arrived> arrived_;  // since the last progress()
   std::unordered_set<Operation*> operations_;
+  bool receives_abandoned_ = false;
   std::vector<std::pair<int, std::string>> lost_;
 };
 
@@ -469,7 +479,26 @@ void install_memory_hooks() {
     ucm_unset_event_handler(kEvents, ignored, nullptr);
 }
 
+namespace {
+
+// UCX ends the process where it gets no descriptor or thread for itself.
+void check_what_ucx_takes() {
+  constexpr size_t kDescriptors = 32;
+  std::vector<int> taken;
+  while (taken.size() < kDescriptors) {
+    const int one = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (one < 0) break;
+    taken.push_back(one);
+  }
+  for (const int one : taken) ::close(one);
+  if (taken.size() < kDescriptors) throw CommError("too few file descriptors are left (ulimit -n)");
+  local::start_thread("UCX", [] {}).join();
+}
+
+}  // namespace
+
 std::unique_ptr<UcxTransport> make_ucx_transport(int rank, int size, std::string& reason) try {
+  check_what_ucx_takes();
   if (size >= (1 << kRankBits)) throw CommError(fmt::format("{} ranks are too many for a UCX tag", size));
   return std::make_unique<UcpTransport>(rank, size);
 } catch (const local::Error& error) {

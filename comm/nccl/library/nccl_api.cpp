@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "quarry/local/base/options.h"
+#include "quarry/local/base/thread.h"
 
 namespace quarry::comm {
 namespace {
@@ -250,7 +251,7 @@ class NcclCollectives final : public DeviceCollectives {
       work();
     });
     std::future<void> done = task.get_future();
-    std::thread thread(std::move(task));
+    std::thread thread = local::start_thread("NCCL", [&task] { task(); });
     std::exception_ptr error;
     try {
       const auto begin = Clock::now();
