@@ -50,6 +50,7 @@ struct Progress {
   int64_t spilled_bytes = 0, restored_bytes = 0;  // since the executor was made
   double busy_seconds[kQueueCount] = {};          // the same
   int64_t active = 0;                             // whether a graph is running
+  int64_t running = 0;                            // tasks and moves that threads are at, and the device
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
@@ -67,6 +68,13 @@ class StoredBlock {
  public:
   virtual ~StoredBlock() = default;
   virtual int64_t bytes() const = 0;
+};
+
+// Device memory that other processes open.
+struct SharedSegment {
+  int64_t number = -1;  // of the executor, never used again
+  void* data = nullptr;
+  int64_t bytes = 0;
 };
 
 class Core;
@@ -110,13 +118,23 @@ class Executor {
   // executor's lock. False where the block is in another tier. Throws Cancelled as read_block() does.
   bool visit_block(BlockId block, int64_t bytes, const std::function<void(const void*)>& visit);
   void release_remote(BlockId block);
-  // A produced block where it lies in device memory, for a reader of another process: its address in device_slab(), and
-  // there it stays until end_lease(), which must come even if the run fails; run() waits for it. Null where the block
-  // is in another tier. Throws Cancelled as read_block() does.
+  // A produced block where it lies in device memory, for a reader of another process: there it stays until end_lease(),
+  // which must come even if the run fails; run() waits for it. Null where the block is in another tier. Throws
+  // Cancelled as read_block() does.
   const void* lease_block(BlockId block);
   void end_lease(BlockId block);
-  // The one piece of device memory that blocks and scratch of the compute tier lie in; null on the CPU.
-  std::pair<void*, int64_t> device_slab() const;
+  // The segment of device memory in which a leased block lies, for another process to open. It stays until the executor
+  // goes, before which all must have closed it, or until end_sharing().
+  SharedSegment share_segment(const void* block);
+  // `recall` is called, with no lock held, with the number of a shared segment that is to go back to the device during
+  // a run, as memory is needed in longer pieces: others must close it and then end_sharing() be called, or the run end.
+  // Null: nobody listens, and shared segments stay.
+  void set_recall_handler(std::function<void(int64_t number)> recall);
+  // No other process has the segment open, nor will before it is shared again. From any thread.
+  void end_sharing(int64_t number);
+  // What the compute tier has taken from the device so far: segments as they are needed, up to the budget. 0 on the
+  // CPU.
+  int64_t device_bytes() const;
   // The same outside a run.
   void read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to);
 

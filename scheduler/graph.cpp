@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "quarry/scheduler/executor.h"
 
@@ -118,6 +119,31 @@ TaskId Graph::add_task(const TaskDecl& decl) {
   least_bytes_ = std::max(least_bytes_, needed);
   tasks_.push_back(task);
   return id;
+}
+
+void Graph::keep_only(const std::vector<bool>& kept) {
+  QUARRY_CHECK(std::ssize(kept) == task_count());
+  const Parts<Task> all = std::exchange(tasks_, {});
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    blocks_[b].producer = -1;
+    blocks_[b].consumers = 0;
+  }
+  least_bytes_ = traffic_bytes_ = 0;
+  largest_ = -1;
+  in_order_ = false;  // it is found out again
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!kept[i]) continue;
+    const TaskId id = task_count();
+    const Task& task = all[i];
+    for (const BlockId input : inputs(task)) ++blocks_[static_cast<size_t>(input)].consumers;
+    for (const BlockId output : outputs(task)) blocks_[static_cast<size_t>(output)].producer = id;
+    traffic_bytes_ += task.traffic_bytes;
+    const int64_t needed = needed_bytes(task);
+    if (largest_ < 0 || needed > least_bytes_) largest_ = id;
+    least_bytes_ = std::max(least_bytes_, needed);
+    tasks_.push_back(task);
+  }
+  if (!work_.empty()) set_work(std::move(work_));
 }
 
 void Graph::set_work(std::vector<double> seconds_of_body) {

@@ -85,6 +85,9 @@ class Graph {
   std::vector<TaskId> admission_order() const;
   // The same, but empty where the tasks were added in it.
   std::vector<TaskId> changed_order() const;
+  // Before the run: only these tasks are left, in the same order with numbers of their own. Blocks keep theirs; one
+  // that none of them makes is no block of the run any more, and must not be read by them.
+  void keep_only(const std::vector<bool>& kept);
   // Before the run: how many fetches of other ranks the block waits for.
   void set_remote_readers(BlockId block, int32_t remote_readers) {
     blocks_[static_cast<size_t>(block)].remote_readers = remote_readers;

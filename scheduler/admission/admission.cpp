@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "quarry/local/memory/policy.h"
+#include "quarry/scheduler/blocks/error_context.h"
 
 namespace quarry::scheduler {
 namespace {
@@ -51,13 +52,20 @@ std::exception_ptr Admission::admit_tasks() {
       return nullptr;
     }
     const TaskId task = task_at(head_);
-    if (!try_admit(task, head_)) {
-      return live_.count() == 0 && !blocks_.is_in_use_outside() ? out_of_memory(task) : nullptr;
+    try {
+      if (!try_admit(task, head_)) return may_get_memory() ? nullptr : out_of_memory(task);
+    } catch (...) {  // the device does not have what the budget allows, or has failed
+      return with_context(graph_->task_name(task), std::current_exception());
     }
     patience_.begin();
     ++head_;
   }
   return nullptr;
+}
+
+// By waiting.
+bool Admission::may_get_memory() const {
+  return live_.count() > 0 || blocks_.is_in_use_outside() || (on_device_ && tiers_.segments().is_recalling());
 }
 
 bool Admission::try_admit(TaskId id, int64_t order) {
@@ -79,17 +87,26 @@ bool Admission::try_admit(TaskId id, int64_t order) {
       continue;
     }
     void* scratch = nullptr;
-    if (!on_device_ || place(task, &scratch)) {
+    if (!on_device_ || try_place(task, need, &scratch)) {
       admit(id, order, scratch);
       return true;
     }
-    // The bytes are free, but in pieces: wait for what runs, then move blocks out of the slab one by one, last the
-    // task's own inputs. In an empty slab everything fits.
+    // The bytes are free, but in pieces: wait for what runs, then move blocks out of the segments one by one, last the
+    // task's own inputs. When nothing lies in them there is room for a segment in which everything fits.
     blocks_.unreserve(need);
     // What nothing in this run reads any more.
     if (blocks_.spilling_bytes() == 0 && blocks_.evict_farthest(BlockTable::kNever - 1)) continue;
-    if (live_.count() > 0 || blocks_.is_in_use_outside()) return false;
+    if (may_get_memory()) return false;
     if (!blocks_.evict_farthest(order) && !blocks_.evict_one_of(graph_->inputs(task))) return false;
+  }
+}
+
+bool Admission::try_place(const Graph::Task& task, int64_t bytes, void** scratch) {
+  try {
+    return place(task, scratch) || (tiers_.segments().make_room(bytes) && place(task, scratch));
+  } catch (...) {
+    blocks_.unreserve(bytes);
+    throw;
   }
 }
 
@@ -108,21 +125,30 @@ bool Admission::place(const Graph::Task& task, void** scratch) {
   placed_.emplace_back(nullptr, charged_bytes(task.scratch_bytes));
   // Large pieces come first, and small ones then lie in the shortest gap: one of them in a gap that a large block left
   // would be in the way of the next one. Large scratch goes to the top.
-  const int64_t small = tiers_.device_slab().second / local::memory_policy::kSmallBlockPart;
-  bool fits = true;
-  for (const bool large : {true, false}) {
-    for (size_t i = 0; i < placed_.size() && fits; ++i) {
-      auto& [data, charge] = placed_[i];
-      if ((charge > small) != large) continue;
-      const bool at_top = large && i + 1 == placed_.size();
-      data = charge == 0 ? tiers_.nothing() : tiers_.allocate_on_device(charge, at_top);
-      fits = data != nullptr;
+  DeviceSegments& segments = tiers_.segments();
+  const int64_t small = segments.limit_bytes() / local::memory_policy::kSmallBlockPart;
+  const auto take_back = [&] {
+    for (const auto& [data, charge] : placed_) {
+      if (data && charge > 0) segments.deallocate(data, charge);
     }
+  };
+  bool fits = true;
+  try {
+    for (const bool large : {true, false}) {
+      for (size_t i = 0; i < placed_.size() && fits; ++i) {
+        auto& [data, charge] = placed_[i];
+        if ((charge > small) != large) continue;
+        const bool at_top = large && i + 1 == placed_.size();
+        data = charge == 0 ? tiers_.nothing() : segments.allocate(charge, at_top);
+        fits = data != nullptr;
+      }
+    }
+  } catch (...) {
+    take_back();
+    throw;
   }
   if (!fits) {
-    for (const auto& [data, charge] : placed_) {
-      if (data && charge > 0) tiers_.deallocate_on_device(data, charge);
-    }
+    take_back();
     return false;
   }
   *scratch = placed_.back().second > 0 ? placed_.back().first : nullptr;
@@ -199,9 +225,10 @@ std::exception_ptr Admission::out_of_memory(TaskId task) {
 
 std::string Admission::describe_next() const {
   if (is_at_end()) return "";
-  return fmt::format("next: {} needs {} bytes; {} of {} are reserved, {} are being spilled\n",
-                     graph_->task_name(task_at(head_)), head_need_, blocks_.reserved_bytes(),
-                     tiers_.memory_budget.limit_bytes(), blocks_.spilling_bytes());
+  return fmt::format(
+      "next: {} needs {} bytes; {} of {} are reserved, {} are being spilled{}\n", graph_->task_name(task_at(head_)),
+      head_need_, blocks_.reserved_bytes(), tiers_.memory_budget.limit_bytes(), blocks_.spilling_bytes(),
+      on_device_ && tiers_.segments().is_recalling() ? ", other ranks have memory open that is to go" : "");
 }
 
 }  // namespace quarry::scheduler

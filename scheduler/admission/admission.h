@@ -29,7 +29,8 @@ class Admission {
   // `order`: of the graph's tasks; empty where it is the one in which they were added.
   void begin_run(const Graph& graph, std::vector<TaskId> order);
   void end_run();
-  // Admits what fits now. Returns an error, OutOfMemory, where the next task will never fit, else null.
+  // Admits what fits now. Returns an error, OutOfMemory, where the next task will never fit, or the device's where it
+  // gives no memory; else null.
   std::exception_ptr admit_tasks();
   // The last call stopped because it had admitted enough for once.
   bool has_more() const { return has_more_; }
@@ -42,6 +43,10 @@ class Admission {
  private:
   bool may_admit();
   bool try_admit(TaskId task, int64_t order);
+  bool may_get_memory() const;
+  // A place for the task's blocks and scratch, which need so many bytes. Throws OutOfMemory, with what was reserved
+  // given back, where the device does not have them.
+  bool try_place(const Graph::Task& task, int64_t bytes, void** scratch);
   bool place(const Graph::Task& task, void** scratch);
   // Those that it needs in the compute tier.
   std::span<const BlockId> pinned_inputs(const Graph::Task& task) const {

@@ -201,61 +201,61 @@ void SmallBlocks::give_back() noexcept {
   kept_ = 0;
 }
 
-Slab::Slab(void* data, int64_t bytes) : data_(static_cast<char*>(data)), free_(bytes) {
-  if (bytes > 0) insert(0, bytes);
+void Gaps::insert(int64_t position, int64_t bytes) {
+  gaps_.emplace(position, bytes);
+  by_size_.emplace(bytes, position);
+  free_ += bytes;
 }
 
-void Slab::insert(int64_t offset, int64_t bytes) {
-  gaps_.emplace(offset, bytes);
-  by_size_.emplace(bytes, offset);
-}
-
-void Slab::erase(std::map<int64_t, int64_t>::iterator gap) {
+void Gaps::erase(std::map<int64_t, int64_t>::iterator gap) {
+  QUARRY_CHECK(gap != gaps_.end());
+  free_ -= gap->second;
   by_size_.erase({gap->second, gap->first});
   gaps_.erase(gap);
 }
 
-void* Slab::allocate(int64_t bytes, bool at_top) {
+int64_t Gaps::take(int64_t bytes, bool at_top) {
   QUARRY_CHECK(bytes > 0);
   std::map<int64_t, int64_t>::iterator gap;
   if (at_top) {
     gap = gaps_.end();
     while (gap != gaps_.begin() && std::prev(gap)->second < bytes) --gap;
-    if (gap == gaps_.begin()) return nullptr;
+    if (gap == gaps_.begin()) return -1;
     --gap;
   } else {
     const auto fit = by_size_.lower_bound({bytes, -1});
-    if (fit == by_size_.end()) return nullptr;
+    if (fit == by_size_.end()) return -1;
     gap = gaps_.find(fit->second);
   }
-  const auto [offset, length] = *gap;
+  const auto [position, length] = *gap;
   erase(gap);
-  free_ -= bytes;
-  const int64_t at = at_top ? offset + length - bytes : offset;
-  if (length > bytes) insert(at_top ? offset : offset + bytes, length - bytes);
-  return data_ + at;
+  if (length > bytes) insert(at_top ? position : position + bytes, length - bytes);
+  return at_top ? position + length - bytes : position;
 }
 
-void Slab::deallocate(void* data, int64_t bytes) {
-  int64_t offset = static_cast<char*>(data) - data_;
-  free_ += bytes;
-  auto next = gaps_.lower_bound(offset);
-  QUARRY_CHECK(next == gaps_.end() || offset + bytes <= next->first);
-  if (next != gaps_.end() && next->first == offset + bytes) {
+void Gaps::add(int64_t position, int64_t bytes) {
+  const auto next = gaps_.lower_bound(position);
+  QUARRY_CHECK(next == gaps_.end() || position + bytes <= next->first);
+  if (next != gaps_.end() && next->first == position + bytes) {
     bytes += next->second;
     erase(next);
   }
-  auto previous = gaps_.lower_bound(offset);
+  auto previous = gaps_.lower_bound(position);
   if (previous != gaps_.begin()) {
     --previous;
-    QUARRY_CHECK(previous->first + previous->second <= offset);
-    if (previous->first + previous->second == offset) {
-      offset = previous->first;
+    QUARRY_CHECK(previous->first + previous->second <= position);
+    if (previous->first + previous->second == position) {
+      position = previous->first;
       bytes += previous->second;
       erase(previous);
     }
   }
-  insert(offset, bytes);
+  insert(position, bytes);
+}
+
+bool Gaps::is_gap(int64_t position, int64_t bytes) const {
+  const auto gap = gaps_.find(position);
+  return gap != gaps_.end() && gap->second == bytes;
 }
 
 }  // namespace quarry::scheduler

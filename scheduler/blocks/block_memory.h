@@ -1,4 +1,4 @@
-// Where blocks live: recycled host allocations (CPU, pinned) and one slab of a device.
+// Where blocks live: recycled host allocations (CPU, pinned), and pieces of a range; segments.h has device memory.
 #pragma once
 
 #include <array>
@@ -81,24 +81,47 @@ class SmallBlocks {
   int64_t kept_ = 0;
 };
 
-// Best fit with coalescing inside one range of memory. Not thread-safe: the executor's lock guards it.
-class Slab {
+// Free ranges of positions, best fit with coalescing. Not thread-safe.
+class Gaps {
  public:
-  Slab(void* data, int64_t bytes);
-  // Null where no gap is long enough. Short-lived pieces (scratch) go to the top, so that they do not split what blocks
-  // leave behind.
-  void* allocate(int64_t bytes, bool at_top);
-  void deallocate(void* data, int64_t bytes);
+  // The position of a range of so many bytes, which is free no more; -1 where no gap is long enough. At the top: the
+  // end of the highest gap that is long enough.
+  int64_t take(int64_t bytes, bool at_top);
+  // A range that is not free; it is merged with what it touches.
+  void add(int64_t position, int64_t bytes);
+  // Whether a range is a gap, no more and no less.
+  bool is_gap(int64_t position, int64_t bytes) const;
+  // The gap that begins there.
+  void remove(int64_t position) { erase(gaps_.find(position)); }
   int64_t free_bytes() const { return free_; }
 
  private:
-  void insert(int64_t offset, int64_t bytes);
+  void insert(int64_t position, int64_t bytes);
   void erase(std::map<int64_t, int64_t>::iterator gap);
 
-  char* data_;
-  int64_t free_;
-  std::map<int64_t, int64_t> gaps_;                // offset -> length
-  std::set<std::pair<int64_t, int64_t>> by_size_;  // (length, offset)
+  int64_t free_ = 0;
+  std::map<int64_t, int64_t> gaps_;                // position -> length
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // (length, position)
+};
+
+// Pieces of one range of memory. Not thread-safe.
+class Slab {
+ public:
+  Slab(void* data, int64_t bytes) : data_(static_cast<char*>(data)) {
+    if (bytes > 0) gaps_.add(0, bytes);
+  }
+  // Null where no gap is long enough. Short-lived pieces (scratch) go to the top, so that they do not split what blocks
+  // leave behind.
+  void* allocate(int64_t bytes, bool at_top) {
+    const int64_t at = gaps_.take(bytes, at_top);
+    return at < 0 ? nullptr : data_ + at;
+  }
+  void deallocate(void* data, int64_t bytes) { gaps_.add(static_cast<char*>(data) - data_, bytes); }
+  int64_t free_bytes() const { return gaps_.free_bytes(); }
+
+ private:
+  char* const data_;
+  Gaps gaps_;
 };
 
 }  // namespace quarry::scheduler

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/nameless_file.h"
 #include "quarry/local/base/sizes.h"
 
 namespace quarry::scheduler {
@@ -56,14 +57,12 @@ SpillFile::~SpillFile() {
 
 void SpillFile::open_file() {
   if (file_ >= 0) return;
-  std::string path = directory_ + "/quarry-spill-XXXXXX";
-  file_ = mkostemp(path.data(), O_CLOEXEC);
+  file_ = local::open_nameless_file(directory_, "spill");
   if (file_ < 0) {
     const int error = errno;
     throw local::IoError(
         fmt::format("cannot make a spill file in directory '{}': {}", directory_, std::strerror(error)));
   }
-  unlink(path.c_str());
 }
 
 SpillFile::Slot SpillFile::reserve(int64_t bytes) {

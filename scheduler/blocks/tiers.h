@@ -4,11 +4,11 @@
 
 #include <memory>
 #include <mutex>
-#include <utility>
 
 #include "quarry/local/device/device.h"
 #include "quarry/local/memory/budget.h"
 #include "quarry/scheduler/blocks/block_memory.h"
+#include "quarry/scheduler/blocks/segments.h"
 #include "quarry/scheduler/blocks/spill_file.h"
 #include "quarry/scheduler/executor.h"
 
@@ -16,28 +16,26 @@ namespace quarry::scheduler {
 
 class Tiers {
  public:
-  // Throws OutOfMemory where the device or the host does not have the budgets' bytes.
+  // Takes no memory yet. Throws OutOfMemory where less than the budget is free on the device.
   explicit Tiers(const ExecutorConfig& config);
   ~Tiers();
   Tiers(const Tiers&) = delete;
   Tiers& operator=(const Tiers&) = delete;
 
-  bool on_device() const { return slab_ != nullptr; }
+  bool on_device() const { return segments_ != nullptr; }
   // Where blocks of no bytes are.
   void* nothing() { return &nothing_; }
-  // Device memory for a block or scratch; null where no gap is long enough. Needs the executor's lock, as all up to
-  // deallocate().
-  void* allocate_on_device(int64_t bytes, bool at_top) { return slab_->allocate(bytes, at_top); }
-  void deallocate_on_device(void* data, int64_t bytes) { slab_->deallocate(data, bytes); }
+  // Of device kinds: where blocks and scratch lie. Needs the executor's lock, as deallocate().
+  DeviceSegments& segments() { return *segments_; }
+  const DeviceSegments& segments() const { return *segments_; }
   // A block's memory in the compute tier, of its charge.
   void deallocate(void* data, int64_t charge) {
     if (on_device()) {
-      slab_->deallocate(data, charge);
+      segments_->deallocate(data, charge);
     } else {
       small_blocks.put(data, charge);
     }
   }
-  std::pair<void*, int64_t> device_slab() const { return {slab_data_, slab_bytes_}; }
   // Of each I/O thread's bounce buffer, device kinds.
   int64_t bounce_bytes() const { return bounce_bytes_; }
   // The most that staging memory can have of the pinned tier.
@@ -57,9 +55,7 @@ class Tiers {
 
  private:
   alignas(local::kAllocationAlignment) char nothing_ = 0;
-  void* slab_data_ = nullptr;
-  int64_t slab_bytes_ = 0;
-  std::unique_ptr<Slab> slab_;
+  std::unique_ptr<DeviceSegments> segments_;
   int64_t bounce_bytes_ = 0;
   local::Reservation bounce_reservation_;
   std::mutex copy_mutex_;
@@ -67,7 +63,7 @@ class Tiers {
 };
 
 // One I/O thread's way between a device and the disk: two halves of pinned memory in turn, so that one is copied while
-// the other is written or read.
+// the other is written or read. The memory is taken when it is first used.
 class BounceBuffer {
  public:
   BounceBuffer(Tiers& tiers, local::Backend& backend, local::Device device, local::DeviceStream& to_device,
@@ -78,7 +74,8 @@ class BounceBuffer {
 
   local::DeviceStream& to_device() { return to_device_; }
   local::DeviceStream& to_host() { return to_host_; }
-  // A block from device memory to its slot, and back. Both block; nothing is under way after an error. Throw IoError.
+  // A block from device memory to its slot, and back. Both block; nothing is under way after an error. Throw IoError;
+  // OutOfMemory where no memory is to be had.
   void write(SpillFile::Slot& slot, const void* device, int64_t bytes);
   void read(const SpillFile::Slot& slot, void* device, int64_t bytes);
 
@@ -86,7 +83,9 @@ class BounceBuffer {
   Tiers& tiers_;
   local::DeviceStream& to_device_;
   local::DeviceStream& to_host_;
-  char* const data_;
+  char* buffer();
+
+  char* data_ = nullptr;
   const int64_t half_;
   std::unique_ptr<local::DeviceEvent> events_[2];
 };

@@ -1,8 +1,7 @@
 // What happens when a task ends: blocks become available or are released, other tasks become ready.
 
-#include <fmt/format.h>
-
 #include "quarry/local/base/trace.h"
+#include "quarry/scheduler/blocks/error_context.h"
 #include "quarry/scheduler/core/core.h"
 
 namespace quarry::scheduler {
@@ -50,7 +49,7 @@ void Core::release_live(int32_t index) {
   LiveTask& live = live_[index];
   if (live.scratch_bytes > 0) {
     blocks_.add_freed_soon(-live.scratch_bytes);
-    if (live.scratch_data) tiers_.deallocate_on_device(live.scratch_data, live.scratch_bytes);
+    if (live.scratch_data) tiers_.segments().deallocate(live.scratch_data, live.scratch_bytes);
     if (live.run) live.run->scratch.close();
     blocks_.release(live.scratch_bytes);
   }
@@ -103,16 +102,7 @@ void Core::complete(int32_t index) {
   if (local::tracing()) trace_task(live, begin_ns, end_ns, error);
   const TaskId id = live.task;
   release_live(index);
-  if (error) {
-    // The same error with the task's name before it.
-    local::ErrorRecord record = local::to_record(error);
-    record.message = fmt::format("{}: {}", graph_->task_name(id), record.message);
-    try {
-      local::throw_record(record);
-    } catch (...) {
-      set_error(std::current_exception());
-    }
-  }
+  if (error) set_error(with_context(graph_->task_name(id), error));
 }
 
 }  // namespace quarry::scheduler

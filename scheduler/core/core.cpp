@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/thread.h"
 #include "quarry/local/base/trace.h"
 
 namespace quarry::scheduler {
@@ -28,6 +29,7 @@ int64_t busy_tasks(const ExecutorConfig& config) {
 
 Core::Core(const ExecutorConfig& config)
     : config_(config),
+      task_fault_(TaskFault::from_option()),
       backend_(local::backend(config.device.kind)),
       tiers_(config),
       on_device_(tiers_.on_device()),
@@ -43,8 +45,14 @@ Core::Core(const ExecutorConfig& config)
   start_workers(QueueKind::compute, compute_threads(config_));
   start_workers(QueueKind::worker, config_.worker_threads);
   start_workers(QueueKind::comm, 1);
-  for (auto& worker : workers_) worker->thread = std::thread([this, w = worker.get()] { work_loop(*w); });
-  if (on_device_) poller_ = std::thread([this] { poll_loop(); });
+  try {
+    for (auto& worker : workers_)
+      worker->thread = local::start_thread("tasks", [this, w = worker.get()] { work_loop(*w); });
+    if (on_device_) poller_ = local::start_thread("the device's streams", [this] { poll_loop(); });
+  } catch (...) {
+    stop_threads();
+    throw;
+  }
 }
 
 // What the threads need; they begin later.
@@ -76,13 +84,19 @@ Core::~Core() {
     const std::lock_guard lock(link_->mutex);
     link_->core = nullptr;
   }
+  stop_threads();
+}
+
+void Core::stop_threads() {
   {
     const std::lock_guard lock(mutex_);
     quit_ = true;
     for (WorkQueue& queue : queues_) queue.wake.notify_all();
     poll_wake_.notify_all();
   }
-  for (auto& worker : workers_) worker->thread.join();
+  for (auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
   if (poller_.joinable()) poller_.join();
 }
 
@@ -235,6 +249,10 @@ void Core::advance() {
   }
   if (!graph_ || stopping_) return;
   if (std::exception_ptr error = admission_.admit_tasks()) set_error(std::move(error));
+  if (!on_device_ || !tiers_.segments().is_recalling()) return;
+  for (const int64_t number : tiers_.segments().take_recalls()) {
+    callbacks_.add([recall = recall_handler_, number] { recall(number); });
+  }
 }
 
 void Core::begin_run(Graph& graph, std::vector<TaskId> order, Consumers consumers) {
@@ -296,6 +314,7 @@ void Core::end_run() {
     r.keep = r.in_last_use = r.visited = false;
     blocks_.release_if_unused(index);
   });
+  if (on_device_) tiers_.segments().cancel_recalls();
   blocks_.end_run();
   live_.end_run();
   admission_.end_run();

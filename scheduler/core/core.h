@@ -18,6 +18,7 @@
 #include "quarry/scheduler/admission/admission.h"
 #include "quarry/scheduler/core/callbacks.h"
 #include "quarry/scheduler/core/staging.h"
+#include "quarry/scheduler/core/task_fault.h"
 #include "quarry/scheduler/core/worker.h"
 
 namespace quarry::scheduler {
@@ -77,6 +78,10 @@ class Core {
   void release_remote(BlockId block);
   const void* lease_block(BlockId block);
   void end_lease(BlockId block);
+  SharedSegment share_segment(const void* block);
+  void set_recall_handler(std::function<void(int64_t number)> recall);
+  void end_sharing(int64_t number);
+  int64_t device_bytes() const;
   void read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to);
   void note_arrival() { blocks_.note_movement(); }
   // counters.cpp
@@ -123,6 +128,7 @@ class Core {
 
   // core.cpp
   void start_workers(QueueKind queue, int count);
+  void stop_threads();
   int64_t unmovable_bytes(const Graph& graph) const;
   void let_compute_begin(Guard& guard);
   void begin_run(Graph& graph, std::vector<TaskId> order, Consumers consumers);
@@ -163,6 +169,7 @@ class Core {
   bool stop_clock(const Worker& worker, int first, int done, int count) const;
   void perform(Worker& worker, std::span<Slot> slots);
   void perform_batch(Worker& worker, std::span<Slot> slots);
+  void end_with_fault(Worker& worker, std::span<Slot> slots);
   bool begin(Worker& worker, Slot& slot);
   void call_body(Worker& worker, Slot& slot);
   void record_events(Worker& worker, int done);
@@ -186,6 +193,7 @@ class Core {
   void trace_move(const std::string& what, int64_t bytes, int64_t begin_ns, const char* detail) const;
 
   const ExecutorConfig config_;
+  const std::unique_ptr<TaskFault> task_fault_;  // null but in tests
   local::Backend& backend_;
   Tiers tiers_;
   const bool on_device_;
@@ -223,6 +231,7 @@ class Core {
   std::unordered_map<BlockId, std::shared_ptr<StoredBlock>> kept_;
   std::exception_ptr cancelled_before_;
   std::function<void(const local::ErrorRecord&)> failure_handler_;
+  std::function<void(int64_t number)> recall_handler_;
 
   Progress progress_;
   mutable std::unordered_map<TaskId, std::chrono::steady_clock::time_point> running_since_;  // running_work()

@@ -37,6 +37,7 @@ Progress Core::progress() const {
   const std::lock_guard lock(mutex_);
   Progress now = progress_;
   now.active = graph_ != nullptr ? 1 : 0;
+  now.running = at_work_ + (issued_.empty() ? 0 : 1);
   now.memory_used = blocks_.reserved_bytes();
   now.memory_limit = tiers_.memory_budget.limit_bytes();
   now.host_used = tiers_.host_budget.reserved_bytes();

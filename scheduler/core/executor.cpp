@@ -55,7 +55,12 @@ bool Executor::visit_block(BlockId block, int64_t bytes, const std::function<voi
 void Executor::release_remote(BlockId block) { core_->release_remote(block); }
 const void* Executor::lease_block(BlockId block) { return core_->lease_block(block); }
 void Executor::end_lease(BlockId block) { core_->end_lease(block); }
-std::pair<void*, int64_t> Executor::device_slab() const { return core_->tiers().device_slab(); }
+SharedSegment Executor::share_segment(const void* block) { return core_->share_segment(block); }
+void Executor::set_recall_handler(std::function<void(int64_t number)> recall) {
+  core_->set_recall_handler(std::move(recall));
+}
+void Executor::end_sharing(int64_t number) { core_->end_sharing(number); }
+int64_t Executor::device_bytes() const { return core_->device_bytes(); }
 void Executor::read_stored(const StoredBlock& block, int64_t offset, int64_t bytes, void* to) {
   core_->read_stored(block, offset, bytes, to);
 }

@@ -1,28 +1,12 @@
 // Blocks on their way down (spill) and up again (restore).
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "quarry/local/base/trace.h"
+#include "quarry/scheduler/blocks/error_context.h"
 #include "quarry/scheduler/core/core.h"
 
 namespace quarry::scheduler {
-namespace {
-
-// The same error with what was being done before it.
-std::exception_ptr with_context(const std::string& what, const std::exception_ptr& error) {
-  local::ErrorRecord record = local::to_record(error);
-  record.message = fmt::format("{}: {}", what, record.message);
-  try {
-    local::throw_record(record);
-  } catch (...) {
-    return std::current_exception();
-  }
-}
-
-}  // namespace
-
 void Core::spill(Guard& guard, Worker& worker, int32_t index) {
   BlockRecord& r = blocks_.table[index];
   const int64_t begin_ns = local::trace_clock_ns();

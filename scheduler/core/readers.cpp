@@ -88,6 +88,29 @@ void Core::end_lease(BlockId block) {
   advance();
 }
 
+SharedSegment Core::share_segment(const void* block) {
+  const Guard guard(*this);
+  return tiers_.segments().share(block);
+}
+
+void Core::set_recall_handler(std::function<void(int64_t number)> recall) {
+  const Guard guard(*this);
+  recall_handler_ = std::move(recall);
+  if (on_device_) tiers_.segments().allow_recalls(recall_handler_ != nullptr);
+}
+
+void Core::end_sharing(int64_t number) {
+  const Guard guard(*this);
+  tiers_.segments().end_sharing(number);
+  blocks_.note_movement();
+  advance();
+}
+
+int64_t Core::device_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return on_device_ ? tiers_.segments().taken_bytes() : 0;
+}
+
 void Core::release_remote(BlockId block) {
   Guard guard(*this);
   if (!graph_ || stopping_) return;

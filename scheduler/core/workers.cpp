@@ -303,10 +303,24 @@ void Core::perform(Worker& worker, std::span<Slot> slots) {
   } else if (begin(worker, slots[0])) {
     call_body(worker, slots[0]);
   }
+  if (task_fault_) end_with_fault(worker, slots);
   for (Slot& slot : slots) {
     slot.deferred = slot.run->completion != nullptr;
     slot.given_up = slot.error && slot.deferred && slot.run->completion->claim();
     slot.run->completion.reset();
+  }
+}
+
+// For tests.
+void Core::end_with_fault(Worker& worker, std::span<Slot> slots) {
+  for (Slot& slot : slots) {
+    if (slot.error) continue;
+    try {
+      task_fault_->meet(slot.task->kind, TaskFault::When::end);
+    } catch (...) {
+      slot.error = std::current_exception();
+      if (on_device_) worker.streams[slot.stream]->synchronize();
+    }
   }
 }
 
@@ -343,6 +357,7 @@ bool Core::begin(Worker& worker, Slot& slot) {
       if (before.get() != last) worker.streams[slot.stream]->wait(*before);
       last = before.get();
     }
+    if (task_fault_) task_fault_->meet(slot.task->kind, TaskFault::When::begin);
   } catch (...) {
     slot.error = std::current_exception();
   }

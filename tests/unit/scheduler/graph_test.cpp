@@ -42,6 +42,37 @@ TEST(Graph, LeastWorkableCountsABlockReadTwiceOnce) {
   EXPECT_EQ(graph.block(a).consumers, 2);
 }
 
+// What is left is the graph as if the others had never been added.
+TEST(Graph, KeepsOnlySomeTasks) {
+  Graph graph;
+  graph.add_body(std::make_unique<Nothing>());
+  const BlockId a = graph.add_block(1000), b = graph.add_block(5000), c = graph.add_block(8);
+  add(graph, 0, {}, {a});
+  add(graph, 1, {}, {b}, 9000);
+  add(graph, 3, {a, b}, {});
+  add(graph, 4, {a}, {c});
+  add(graph, 2, {a}, {});
+  graph.set_work({0.5});
+  graph.keep_only({true, false, false, true, true});
+  ASSERT_EQ(graph.task_count(), 3);
+  EXPECT_EQ(graph.task(1).position, 4);
+  EXPECT_EQ(graph.block(a).producer, 0);
+  EXPECT_EQ(graph.block(a).consumers, 2);
+  EXPECT_EQ(graph.block(b).producer, -1);
+  EXPECT_EQ(graph.block(b).consumers, 0);
+  EXPECT_EQ(graph.block(c).producer, 1);
+  EXPECT_EQ(least_workable_bytes(graph), 1024 + 256);
+  EXPECT_EQ(graph.largest_task(), 1);
+  EXPECT_DOUBLE_EQ(graph.total_work(), 1.5);
+  EXPECT_EQ(graph.admission_order(), (std::vector<TaskId>{0, 2, 1}));
+  graph.keep_only({false, false, true});
+  EXPECT_THROW(graph.admission_order(), local::InternalError) << "what makes its input is gone";
+  graph.keep_only({false});
+  EXPECT_EQ(graph.task_count(), 0);
+  EXPECT_EQ(least_workable_bytes(graph), 0);
+  EXPECT_TRUE(graph.admission_order().empty());
+}
+
 TEST(Graph, BrokenGraphsAreRefused) {
   Graph graph;
   graph.add_body(std::make_unique<Nothing>());
