@@ -4,6 +4,7 @@
 // it).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,6 +33,10 @@ class Format {
   // As Dataset::open() and list_objects(), of a regular file.
   virtual std::shared_ptr<Dataset> open(const std::string& file, const std::string& object) const = 0;
   virtual std::vector<ObjectInfo> list(const std::string& file, const std::string& object) const = 0;
+  // Calls `use` with regions that together are what the file holds of a data set of this format, each no more than a
+  // chunk or about `bytes`, until it returns false. What was never written may be left out.
+  virtual void for_each_stored(const Dataset& dataset, int64_t bytes,
+                               const std::function<bool(const local::Region&)>& use) const;
   // What Dataset::layout() of this format gave.
   virtual std::shared_ptr<Dataset> dataset(const std::string& layout) const = 0;
 
@@ -41,6 +46,9 @@ class Format {
   // As OutputFile::create(), of prepared specifications or others. Throws NotSupported where the format is only read.
   virtual std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs,
                                              bool overwrite) const = 0;
+  // Goes on with an output that was kept. Throws NotSupported; InvalidArgument where it, or the file that it is to
+  // replace, is not any more what it was.
+  virtual std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const;
   // What Writer::layout() of this format gave.
   virtual std::shared_ptr<Writer> writer(const std::string& layout) const = 0;
 };

@@ -19,6 +19,11 @@ struct OutputText {
   bool is_bytes = false;
 };
 
+// An encoded chunk that has its place in the file. `number`: in C order of the grid of chunks.
+struct PlacedChunk {
+  int64_t number = 0, offset = 0, bytes = 0;
+};
+
 struct OutputSpec {
   std::string object;  // absolute path; missing groups are created
   local::Dims shape;
@@ -48,14 +53,23 @@ class Writer {
   // Unfiltered: writes C-contiguous `from` into the box `region` (steps 1) at its file offsets. Throws IoError ("no
   // space left on device ...": a program under a file size limit must ignore SIGXFSZ to get that). Blocks.
   virtual void write(const local::Region& region, const void* from) = 0;
-  // Filtered: the encoded bytes of one whole file chunk (edge chunks padded) at chunk coordinates; the creating rank
-  // then registers them. `from`: `count` elements, `strides` apart (bytes). The result lies in `scratch`, which has
-  // encode_scratch_bytes(), more than two chunks; nothing else is allocated that grows with the chunk.
+  // Filtered: the encoded bytes of one whole file chunk (edge chunks padded) at chunk coordinates. `from`: `count`
+  // elements, `strides` apart (bytes). The result lies in `scratch`, which has encode_scratch_bytes(), more than two
+  // chunks; nothing else is allocated that grows with the chunk.
   virtual std::span<const std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& strides,
                                             const local::Dims& count, std::span<std::byte> scratch) const = 0;
   virtual int64_t encode_scratch_bytes() const = 0;  // 0: not filtered
   // The same of C-contiguous elements, in memory of its own.
   std::vector<std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& count) const;
+  // Filtered: whether encoded chunks may lie anywhere in the file. Then any rank writes them by place(), into room of
+  // OutputFile::reserve(), and the creating rank learns of them by OutputFile::add_placed(); else it stores them itself
+  // by OutputFile::write_encoded().
+  virtual bool places_chunks() const { return false; }
+  virtual PlacedChunk place(const local::Dims& chunk, int64_t offset, std::span<const std::byte> bytes);
+  // Unfiltered: the CRC-32 of what is in the file in the box `region`, in C order.
+  virtual uint32_t checksum_written(const local::Region& region) const;
+  // Of an encoded chunk in its place.
+  virtual uint32_t checksum_written(const PlacedChunk& placed) const;
   // Sends what this process wrote to the device. commit() does it for the creating rank's node; ranks on other nodes
   // call it after their last write. Blocks. Throws IoError.
   virtual void sync() const = 0;
@@ -73,8 +87,15 @@ class OutputFile {
   static std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
   virtual ~OutputFile() = default;
   virtual std::shared_ptr<Writer> writer(size_t index) = 0;  // null of a text
-  // Stores one encoded chunk (H5Dwrite_chunk). Thread-safe; calls wait for each other.
+  // Stores one encoded chunk. Thread-safe; calls may wait for each other.
   virtual void write_encoded(size_t index, const local::Dims& chunk, std::span<const std::byte> bytes) = 0;
+  // Room for that many bytes of encoded chunks, where writers place them. Thread-safe.
+  virtual int64_t reserve(int64_t bytes);
+  // Chunks that were placed. One that comes again replaces the first. Thread-safe.
+  virtual void add_placed(size_t index, std::span<const PlacedChunk> chunks);
+  // The file stays where it is not committed, and Format::resume() goes on with it from what this returns, as it is
+  // now. Throws NotSupported.
+  virtual std::string keep();
   virtual void commit() = 0;  // data synced, then renamed; after all ranks' writes have returned
 };
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "quarry/io/byte_file.h"
 #include "quarry/local/base/error.h"
@@ -28,18 +29,26 @@ Registry& registry() {
 
 }  // namespace
 
-Partial::Partial(std::string path) : path_(std::move(path)) {
+Partial::Partial(std::string path, bool kept) : path_(std::move(path)), kept_(kept), listed_(!kept) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   if (all.discarded) throw local::Cancelled("interrupted");
-  all.paths.insert(path_);
+  if (listed_) all.paths.insert(path_);
 }
 
 Partial::~Partial() {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  all.paths.erase(all.paths.find(path_));
+  if (listed_) all.paths.erase(all.paths.find(path_));
   if (!kept_ && !all.discarded) ::unlink(path_.c_str());
+}
+
+void Partial::keep() {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  if (all.discarded) throw local::Cancelled("interrupted");
+  if (std::exchange(listed_, false)) all.paths.erase(all.paths.find(path_));
+  kept_ = true;
 }
 
 void Partial::rename_to(const std::string& name) {

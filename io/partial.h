@@ -1,4 +1,4 @@
-// Files that exist only until what they hold is complete or given up.
+// Files that exist only until what they hold is complete or given up, or kept for a run that goes on with them.
 #pragma once
 
 #include <string>
@@ -8,20 +8,24 @@ namespace quarry::io {
 // A path whose file goes away: removed by the destructor, by whoever fails to make it, and by discard_partial_files().
 class Partial {
  public:
-  // From here on the path is this object's; makes no file. Throws Cancelled after discard_partial_files().
-  explicit Partial(std::string path);
+  // From here on the path is this object's; makes no file. Throws Cancelled after discard_partial_files(). `kept`: as
+  // if keep() had been called before.
+  explicit Partial(std::string path, bool kept = false);
   ~Partial();
   Partial(const Partial&) = delete;
   Partial& operator=(const Partial&) = delete;
 
   const std::string& path() const { return path_; }
+  // From here on the file stays where it is not renamed, for a later run that goes on with it.
+  void keep();
   // Gives the file its name for good, replacing what has that name. Throws IoError, or Cancelled where the file has
   // been discarded: then nothing is replaced.
   void rename_to(const std::string& name);
 
  private:
   const std::string path_;
-  bool kept_ = false;
+  bool kept_;
+  bool listed_;
 };
 
 // Removes the files of all Partials and lets no others be made: for a process that has been told to end and may be

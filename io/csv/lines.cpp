@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/thread.h"
 
 namespace quarry::io::csv {
 namespace {
@@ -106,7 +107,10 @@ std::vector<Scanned> scan_all(const ByteSource& file, int64_t begin, int64_t blo
     const int64_t most = std::min<int64_t>((count + together - 1) / together,
                                            std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads));
     std::vector<std::jthread> threads;
-    for (int64_t i = 1; i < most; ++i) threads.emplace_back(work);
+    for (int64_t i = 1; i < most; ++i) {
+      threads.push_back(
+          local::start_joined_thread("reading lines", [&work](const std::stop_token& /*stop*/) { work(); }));
+    }
     work();
   }
   if (error) std::rethrow_exception(error);

@@ -12,6 +12,7 @@
 #include "quarry/io/hdf5/format.h"
 #include "quarry/io/npy/format.h"
 #include "quarry/io/zarr/format.h"
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::io {
@@ -104,6 +105,9 @@ const Format& format_of(const std::string& file) {
       if (format->recognises_folder(file)) return *format;
   }
   check_regular_file(file);
+  // HDF5 files have another signature until then too; of others the name says it.
+  if (file.ends_with(".partial"))
+    throw local::IoError(fmt::format("'{}' is an unfinished output: the run that was to make it has not ended", file));
   const Format* found = recognising(file);
   if (found == nullptr) found = format_of_extension(file);
   if (found != nullptr) return *found;
@@ -119,6 +123,36 @@ const Format& format_to_write(const std::string& file) {
   const Format* found = readable ? recognising(file) : nullptr;
   if (found == nullptr) found = format_of_extension(file);
   return found != nullptr ? *found : *formats().front();
+}
+
+void Format::for_each_stored(const Dataset& dataset, int64_t bytes,
+                             const std::function<bool(const local::Region&)>& use) const {
+  const DatasetInfo& info = dataset.info();
+  const local::Dims& shape = info.shape;
+  // Chunks as they are; else slabs of whole rows, or parts of rows where one is larger.
+  local::Dims block = info.chunks ? *info.chunks : shape;
+  int64_t rest = std::max<int64_t>(1, bytes / local::itemsize(info.dtype));
+  for (int d = shape.size() - 1; d >= 0 && !info.chunks; --d) {
+    block[d] = std::clamp<int64_t>(rest, 1, std::max<int64_t>(1, shape[d]));
+    rest /= block[d];
+  }
+  if (local::element_count(shape) == 0) return;
+  local::Region region = local::Region::whole(shape);
+  local::Dims at = local::Dims::filled(shape.size(), 0);
+  for (;;) {
+    for (int d = 0; d < at.size(); ++d) {
+      region.start[d] = at[d];
+      region.count[d] = std::min(block[d], shape[d] - at[d]);
+    }
+    if (!use(region)) return;
+    int d = at.size() - 1;
+    for (; d >= 0; --d) {
+      at[d] += block[d];
+      if (at[d] < shape[d]) break;
+      at[d] = 0;
+    }
+    if (d < 0) return;
+  }
 }
 
 std::shared_ptr<Dataset> Dataset::open(const std::string& file, const std::string& object) {
@@ -146,6 +180,19 @@ std::vector<std::byte> Writer::encode(const local::Dims& chunk, const void* from
       encode(chunk, from, local::detail::contiguous_strides(count, local::itemsize(spec().dtype)), count, scratch);
   return {encoded.begin(), encoded.end()};
 }
+
+PlacedChunk Writer::place(const local::Dims&, int64_t, std::span<const std::byte>) { QUARRY_CHECK(false); }
+
+uint32_t Writer::checksum_written(const local::Region&) const { QUARRY_CHECK(false); }
+uint32_t Writer::checksum_written(const PlacedChunk&) const { QUARRY_CHECK(false); }
+
+std::string OutputFile::keep() { throw local::NotSupported("outputs of this format cannot be resumed"); }
+std::unique_ptr<OutputFile> Format::resume(const std::string& /*file*/, const std::string& /*kept*/) const {
+  throw local::NotSupported(fmt::format("{} outputs cannot be resumed", name()));
+}
+
+int64_t OutputFile::reserve(int64_t) { QUARRY_CHECK(false); }
+void OutputFile::add_placed(size_t, std::span<const PlacedChunk>) { QUARRY_CHECK(false); }
 
 std::string Writer::serialize() const { return tagged(format().name(), layout()); }
 

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <climits>
-#include <optional>
+#include <filesystem>
+#include <utility>
 
 #include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/io/hdf5/filters.h"
-#include "quarry/io/hdf5/parse/object_header.h"
+#include "quarry/io/hdf5/parse/virtual.h"
 #include "quarry/io/hdf5/types.h"
 #include "quarry/local/base/detail.h"
 
@@ -18,7 +19,7 @@ namespace {
 using local::Dims;
 
 // Registered filters that quarry does not read itself, and files often name without a text.
-std::string filter_name(H5Z_filter_t id, const char* text) {
+std::string filter_name(const StoredFilter& filter) {
   struct Known {
     H5Z_filter_t id;
     const char* name;
@@ -29,74 +30,73 @@ std::string filter_name(H5Z_filter_t id, const char* text) {
                                      {32019, "jpeg"},           {32024, "sz3"},
                                      {32026, "blosc2"},         {32027, "blosc2-grok"}};
   for (const Known& known : kKnown)
-    if (known.id == id) return known.name;
-  return *text ? text : "without a name";
+    if (known.id == filter.id) return known.name;
+  return filter.name.empty() ? "without a name" : filter.name;
+}
+
+bool library_has(int filter) {
+  const LibraryLock lock;
+  const bool has = H5Zfilter_avail(filter) > 0;
+  H5Eclear2(H5E_DEFAULT);
+  return has;
 }
 
 // Fills info.filters; the reasons why the chunks cannot be decoded directly, or at all.
-void describe_filters(hid_t create, StoredDataset& out, std::string& indirect) {
-  const int count = check_call(H5Pget_nfilters(create), "filters");
-  for (int i = 0; i < count; ++i) {
-    unsigned flags = 0, config = 0, values[16] = {};
-    size_t value_count = std::size(values);
-    char text[80] = "";
-    const H5Z_filter_t id =
-        H5Pget_filter2(create, static_cast<unsigned>(i), &flags, &value_count, values, sizeof text - 1, text, &config);
-    if (id < 0) throw_library_error("filters");
-    Filter filter{Filter::Kind::other, 0, filter_name(id, text)};
-    const Codec* const codec = find_codec_by_id(id);
+void describe_filters(const std::vector<StoredFilter>& stored, StoredDataset& out, std::string& indirect) {
+  for (const StoredFilter& one : stored) {
+    Filter filter{Filter::Kind::other, 0, filter_name(one)};
+    const Codec* const codec = find_codec_by_id(one.id);
     if (codec) filter.kind = codec->kind;
-    if (id == H5Z_FILTER_SHUFFLE) filter.kind = Filter::Kind::shuffle;
-    if (id == H5Z_FILTER_FLETCHER32) filter.kind = Filter::Kind::fletcher32;
+    if (one.id == H5Z_FILTER_SHUFFLE) filter.kind = Filter::Kind::shuffle;
+    if (one.id == H5Z_FILTER_FLETCHER32) filter.kind = Filter::Kind::fletcher32;
     if (const FilterKind* const kind = find_kind(filter.kind)) {
       filter.name = kind->name;
-      filter.values.assign(values, values + std::min(value_count, std::size(values)));
+      filter.values = one.values;
       if (codec && kind->most_level > 0 && filter.values.size() > codec->level_at)
         filter.level = static_cast<int>(std::min(filter.values[codec->level_at], static_cast<uint32_t>(INT_MAX)));
     } else {
       indirect = "filter " + filter.name;
-      if (H5Zfilter_avail(id) <= 0)
+      if (!library_has(one.id))
         out.unreadable = fmt::format(
             "filter {} (number {}) is not available; the HDF5 library loads it where HDF5_PLUGIN_PATH names a folder "
             "that holds its plugin",
-            filter.name, id);
+            filter.name, one.id);
     }
     out.info.filters.push_back(std::move(filter));
   }
-  H5Eclear2(H5E_DEFAULT);
   if (indirect.empty() && !directly_decodable(out.info.filters)) indirect = "an unusual order of filters";
 }
 
-Dims describe_shape(hid_t dataset) {
+const Dims& countable_shape(const Dataspace& space) {
+  if (space.is_null) throw local::TypeError("its dataspace is null: it has no elements and no shape");
+  if (space.countable) return space.shape;
+  for (size_t d = 0; d < space.stated.size(); ++d)
+    if (space.stated[d] > static_cast<uint64_t>(INT64_MAX))
+      throw local::NotSupported(fmt::format("axis {} has {} elements, more than 64 signed bits", d, space.stated[d]));
+  throw local::NotSupported("its shape has more elements than 64 bits count");
+}
+
+// A virtual data set without limit along an axis is as large as what is there of its sources.
+Dims virtual_shape(const MetadataFile& file, const Object& object) {
+  const LibraryLock lock;
+  check_for_library(file, object);
+  const Handle opened = open_file(file.path, H5F_ACC_RDONLY);
+  const Handle dataset = check_handle(H5Oopen_by_addr(opened, static_cast<haddr_t>(object.header)), "cannot be opened");
   const Handle space = check_handle(H5Dget_space(dataset), "dataspace");
-  switch (H5Sget_simple_extent_type(space)) {
-    case H5S_SCALAR:
-      return {};
-    case H5S_NULL:
-      throw local::TypeError("its dataspace is null: it has no elements and no shape");
-    case H5S_SIMPLE:
-      break;
-    case H5S_NO_CLASS:
-      throw_library_error("dataspace");
-  }
   hsize_t extents[H5S_MAX_RANK];
+  if (H5Sget_simple_extent_ndims(space) != object.space->shape.size())
+    throw local::IoError("damaged: the library finds another number of axes");
   const int rank = check_call(H5Sget_simple_extent_dims(space, extents, nullptr), "dataspace");
   Dims shape;
-  for (int d = 0; d < rank; ++d) {
-    if (extents[d] > static_cast<hsize_t>(INT64_MAX))
-      throw local::NotSupported(fmt::format("axis {} has {} elements, more than 64 signed bits", d, extents[d]));
-    shape.push_back(static_cast<int64_t>(extents[d]));
-  }
+  for (int d = 0; d < rank; ++d)
+    shape.push_back(static_cast<int64_t>(std::min(extents[d], static_cast<hsize_t>(INT64_MAX))));
   return shape;
 }
 
-// One element as the file has it; zeros where the file does not say.
-std::vector<std::byte> fill_element(hid_t create, hid_t type, int64_t bytes) {
-  std::vector<std::byte> fill(static_cast<size_t>(bytes), std::byte{0});
-  H5D_fill_value_t defined = H5D_FILL_VALUE_UNDEFINED;
-  if (H5Pfill_value_defined(create, &defined) < 0 || defined != H5D_FILL_VALUE_USER_DEFINED) return fill;
-  check_call(H5Pget_fill_value(create, type, fill.data()), "fill value");
-  return fill;
+Dims shape_of(const MetadataFile& file, const Object& object) {
+  const Dims& stated = countable_shape(*object.space);
+  const bool grows = std::ranges::find(object.space->limits, kUnlimited) != object.space->limits.end();
+  return object.layout->kind == LayoutMessage::Kind::virtual_ && grows ? virtual_shape(file, object) : stated;
 }
 
 // All sizes that reading computes with fit 64 bits.
@@ -107,7 +107,8 @@ void check_size(const Dims& shape, int64_t itemsize) {
       throw local::NotSupported(fmt::format("its shape {} is more bytes than 64 bits count", local::to_string(shape)));
 }
 
-// Nothing where the file's addresses are of a size that the parser does not read.
+}  // namespace
+
 std::optional<FileFormat> file_format(hid_t file_id, int64_t file_bytes) {
   const Handle create = check_handle(H5Fget_create_plist(file_id), "file properties");
   size_t offset_bytes = 0, length_bytes = 0;
@@ -117,246 +118,232 @@ std::optional<FileFormat> file_format(hid_t file_id, int64_t file_bytes) {
   const auto usable = [](size_t width) { return width == 2 || width == 4 || width == 8; };
   if (!usable(offset_bytes) || !usable(length_bytes)) return std::nullopt;
   if (base > static_cast<hsize_t>(file_bytes)) throw local::IoError("damaged: the user block");
-  unsigned tables = 0;
-  check_call(H5Pget_shared_mesg_nindexes(create, &tables), "file properties");
-  return FileFormat{static_cast<int>(offset_bytes), static_cast<int>(length_bytes), static_cast<int64_t>(base),
-                    tables > 0};
+  return FileFormat{static_cast<int>(offset_bytes), static_cast<int>(length_bytes), static_cast<int64_t>(base)};
 }
 
-class Describer {
- public:
-  Describer(hid_t file_id, hid_t dataset, StoredDataset& out) : file_id_(file_id), dataset_(dataset), out_(out) {}
+namespace {
 
-  void run() {
-    const Handle type = check_handle(H5Dget_type(dataset_), "type");
-    const ElementType element = describe_element(type, out_.storage.fields);
-    const FileType& stored = element.number;
+Dims with_array_axes(const Dims& outer, const Dims& array) {
+  Dims all = outer;
+  for (int64_t extent : array) {
+    if (all.size() == local::kMaxDims)
+      throw local::NotSupported(fmt::format("its arrays within elements make more than {} axes", local::kMaxDims));
+    all.push_back(extent);
+  }
+  return all;
+}
+
+// Of a decoded chunk.
+int64_t bytes_of_chunk(const Dims& chunk, int64_t item) {
+  int64_t bytes = item;
+  for (const int64_t extent : chunk)
+    if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > int64_t{UINT32_MAX})
+      throw local::IoError("damaged: chunks of more than 4 GiB");
+  return bytes;
+}
+
+// Where no filter that was applied changes a chunk's size, the stored size follows from it. The library does not look
+// whether undoing the filters gave a whole chunk.
+void check_stored_sizes(const ChunkIndex& index, const std::vector<Filter>& filters, int64_t chunk_bytes) {
+  constexpr int64_t kChecksumBytes = 4;
+  index.for_each([&](const ChunkEntry& entry) {
+    int64_t bytes = chunk_bytes;
+    bool fixed = true;
+    for (size_t i = 0; i < filters.size(); ++i) {
+      if (i < 32 && (entry.mask >> i & 1u)) continue;
+      fixed = fixed && (filters[i].kind == Filter::Kind::shuffle || filters[i].kind == Filter::Kind::fletcher32);
+      if (filters[i].kind == Filter::Kind::fletcher32) bytes += kChecksumBytes;
+    }
+    if (fixed && entry.bytes != bytes)
+      throw local::IoError(fmt::format("damaged: chunk number {} is stored in {} bytes instead of {}", entry.number,
+                                       entry.bytes, bytes));
+  });
+}
+
+// What one description is made of, step by step.
+class Description {
+ public:
+  Description(const MetadataFile& file, const Object& object, StoredDataset& out)
+      : object_(object), out_(out), elements_(shape_of(file, object)) {}
+
+  // `index` gives the chunk index when it is asked.
+  template <class Index>
+  void run(Index&& index) {
     DatasetInfo& info = out_.info;
     Storage& storage = out_.storage;
-    elements_ = describe_shape(dataset_);
+    const ElementType element = describe_element(*object_.type, storage.fields);
+    const FileType& number = element.number;
     check_size(elements_, element.bytes);
     info.shape = with_array_axes(elements_, element.array);
-    info.dtype = stored.dtype;
-    storage.bitfield = stored.bitfield;
-    storage.bits = stored.bits;
+    info.dtype = number.dtype;
+    storage.bitfield = number.bitfield;
+    storage.bits = number.bits;
     storage.record_bytes = element.bytes;
     storage.field_offset = element.offset;
     storage.array_axes = element.array.size();
-    itemsize_ = local::itemsize(stored.dtype);
-    check_size(info.shape, itemsize_);
-    indirect_ = stored.conversion;
+    array_ = element.array;
+    check_size(info.shape, local::itemsize(number.dtype));
+    indirect_ = number.conversion;
     if (!storage.fields.empty() && (storage.bits.precision > 0 || info.dtype == local::DType::bool_))
       indirect_ = "a field of bits is converted";
-    array_ = element.array;
-    describe_layout(type);
+    if (indirect_.empty()) set_fill();
+    describe_layout(index);
     info.direct = indirect_.empty();
     if (!info.direct && storage.array_axes > 0)
       throw local::NotSupported(fmt::format("its elements are arrays, which are read directly only: {}", indirect_));
     info.library_reason = indirect_;
-    if (info.direct) {
-      info.swapped = stored.swapped;
-      return;
-    }
-    out_.storage.kind = Storage::Kind::library;
-    info.stored_bytes = static_cast<int64_t>(std::min<hsize_t>(H5Dget_storage_size(dataset_), INT64_MAX));
+    if (info.direct)
+      info.swapped = number.swapped;
+    else
+      storage.kind = Storage::Kind::library;
   }
 
  private:
-  void describe_layout(hid_t type) {
-    const Handle create = check_handle(H5Dget_create_plist(dataset_), "creation properties");
-    const bool direct_type = indirect_.empty();
-    if (direct_type) set_fill(create, type);
-    switch (H5Pget_layout(create)) {
-      case H5D_COMPACT:
-        out_.info.layout = "compact";
-        if (direct_type) read_compact(type);
-        return;
-      case H5D_CONTIGUOUS:
-        if (H5Pget_external_count(create) > 0) {
-          out_.info.layout = "external";
-          indirect_ = "external storage";
-          return;
-        }
-        out_.info.layout = "contiguous";
-        if (direct_type) locate_contiguous();
-        return;
-      case H5D_CHUNKED:
-        out_.info.layout = "chunked";
-        describe_chunks(create);
-        return;
-      case H5D_VIRTUAL:
-        out_.info.layout = "virtual";
-        indirect_ = "a virtual data set";
-        return;
-      case H5D_LAYOUT_ERROR:
-      case H5D_NLAYOUTS:
-        break;
-    }
-    throw_library_error("layout");
-  }
-
-  static Dims with_array_axes(const Dims& outer, const Dims& array) {
-    Dims all = outer;
-    for (int64_t extent : array) {
-      if (all.size() == local::kMaxDims)
-        throw local::NotSupported(fmt::format("its arrays within elements make more than {} axes", local::kMaxDims));
-      all.push_back(extent);
-    }
-    return all;
-  }
+  int64_t total_bytes() const { return local::element_count(elements_) * out_.storage.record_bytes; }
 
   // What reads of never-written places give.
-  void set_fill(hid_t create, hid_t type) {
+  void set_fill() {
     Storage& storage = out_.storage;
-    const std::vector<std::byte> element = fill_element(create, type, storage.record_bytes);
-    const auto at = element.begin() + storage.field_offset;
-    storage.fill.assign(at, at + itemsize_);
+    const int64_t item = local::itemsize(out_.info.dtype);
+    if (object_.fill.empty()) {  // zeros where the file does not say
+      storage.fill.assign(static_cast<size_t>(item), std::byte{0});
+      return;
+    }
+    const auto at = object_.fill.begin() + storage.field_offset;  // of a whole element
+    storage.fill.assign(at, at + item);
     for (int64_t i = 1; i < local::element_count(array_); ++i)
-      if (!std::equal(storage.fill.begin(), storage.fill.end(), at + i * itemsize_))
+      if (!std::equal(storage.fill.begin(), storage.fill.end(), at + i * item))
         indirect_ = "arrays with different fill values";
     fix_elements(out_, storage.fill);
   }
 
-  int64_t total_bytes() const { return local::element_count(elements_) * out_.storage.record_bytes; }
+  template <class Index>
+  void describe_layout(Index&& index) {
+    DatasetInfo& info = out_.info;
+    const LayoutMessage& layout = *object_.layout;
+    switch (layout.kind) {
+      case LayoutMessage::Kind::compact:
+        info.layout = "compact";
+        take_compact();
+        return;
+      case LayoutMessage::Kind::contiguous:
+        if (object_.external) {
+          info.layout = "external";
+          info.stored_bytes = total_bytes();
+          if (indirect_.empty()) indirect_ = "external storage";
+          return;
+        }
+        info.layout = "contiguous";
+        locate_contiguous();
+        return;
+      case LayoutMessage::Kind::chunked:
+        info.layout = "chunked";
+        describe_chunks(index);
+        return;
+      case LayoutMessage::Kind::virtual_:
+        info.layout = "virtual";
+        if (indirect_.empty()) indirect_ = "a virtual data set";
+        return;
+      case LayoutMessage::Kind::other:
+        break;
+    }
+    throw local::NotSupported(fmt::format("its layout is {}, which is not read", layout.reason));
+  }
 
-  void read_compact(hid_t type) {
-    constexpr int64_t kMaxCompact = 65536;  // the format's limit
+  void take_compact() {
     Storage& storage = out_.storage;
-    if (total_bytes() > kMaxCompact) damaged_sizes();
     storage.kind = Storage::Kind::memory;
-    storage.data.resize(static_cast<size_t>(total_bytes()));
-    if (!storage.data.empty())
-      check_call(H5Dread(dataset_, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, storage.data.data()), "cannot be read");
-    if (storage.fields.empty()) fix_elements(out_, storage.data);
+    storage.data.assign(object_.compact.begin(), object_.compact.begin() + total_bytes());
+    if (storage.fields.empty() && indirect_.empty()) fix_elements(out_, storage.data);
     out_.info.stored_bytes = total_bytes();
-  }
-
-  [[noreturn]] void damaged_sizes() const {
-    throw local::IoError(fmt::format("damaged: {} bytes in compact storage", total_bytes()));
-  }
-
-  // A file other than the one asked for (through an external link) is left to the library.
-  bool elsewhere() {
-    H5O_info_t mine, root;
-    if (H5Oget_info2(dataset_, &mine, H5O_INFO_BASIC) < 0 ||
-        H5Oget_info_by_name2(file_id_, "/", &root, H5O_INFO_BASIC, H5P_DEFAULT) < 0)
-      throw_library_error("object information");
-    header_ = mine.addr;
-    if (mine.fileno != root.fileno) indirect_ = "it lies in another file behind an external link";
-    return mine.fileno != root.fileno;
   }
 
   void locate_contiguous() {
-    if (elsewhere()) return;
     Storage& storage = out_.storage;
     storage.kind = Storage::Kind::contiguous;
-    const haddr_t offset = H5Dget_offset(dataset_);
-    H5Eclear2(H5E_DEFAULT);
-    if (offset == HADDR_UNDEF || total_bytes() == 0) return;
-    if (offset > static_cast<haddr_t>(storage.file_bytes) ||
-        total_bytes() > storage.file_bytes - static_cast<int64_t>(offset))
+    const int64_t offset = object_.layout->address;
+    if (offset == kNoAddress || total_bytes() == 0) return;
+    if (offset > storage.file_bytes || total_bytes() > storage.file_bytes - offset)
       throw local::IoError(fmt::format("damaged: its {} bytes at {} lie outside of the file's {}", total_bytes(),
                                        offset, storage.file_bytes));
-    storage.offset = static_cast<int64_t>(offset);
+    storage.offset = offset;
     out_.info.stored_bytes = total_bytes();
   }
 
-  void describe_chunks(hid_t create) {
+  template <class Index>
+  void describe_chunks(Index&& index) {
     DatasetInfo& info = out_.info;
-    hsize_t extents[H5S_MAX_RANK];
-    const int rank = check_call(H5Pget_chunk(create, H5S_MAX_RANK, extents), "chunks");
-    if (rank != elements_.size()) throw local::IoError("damaged: chunks and shape have different ranks");
-    Dims chunk;
-    int64_t chunk_bytes = out_.storage.record_bytes;
-    for (int d = 0; d < rank; ++d) {
-      if (extents[d] == 0 || extents[d] > UINT32_MAX) throw local::IoError("damaged: a chunk dimension out of range");
-      chunk.push_back(static_cast<int64_t>(extents[d]));
-      if (__builtin_mul_overflow(chunk_bytes, chunk[d], &chunk_bytes) || chunk_bytes > int64_t{UINT32_MAX})
-        throw local::IoError("damaged: chunks of more than 4 GiB");
-    }
-    info.chunks = with_array_axes(chunk, array_);
+    const LayoutMessage& layout = *object_.layout;
+    if (layout.chunk.size() != elements_.size()) throw local::IoError("damaged: chunks and shape have different ranks");
+    const int64_t chunk_bytes = bytes_of_chunk(layout.chunk, out_.storage.record_bytes);
+    info.chunks = with_array_axes(layout.chunk, array_);
     std::string indirect;
-    describe_filters(create, out_, indirect);
+    describe_filters(object_.filters, out_, indirect);
     if (indirect_.empty()) indirect_ = indirect;
-    if (!elsewhere()) find_index(chunk);
-  }
-
-  // Also where the library will read: it believes the sizes that the index states.
-  void find_index(const Dims& chunk) {
-    const std::optional<FileFormat> format = file_format(file_id_, out_.storage.file_bytes);
-    if (!format) {
-      indirect_ = "unusual sizes of addresses";
-      return;
-    }
-    const ByteFile bytes(out_.info.file, ByteFile::Mode::read);
-    if (header_ > static_cast<haddr_t>(bytes.size())) throw local::IoError("damaged: the object header's address");
-    const LayoutMessage message = read_layout_message(bytes, *format, static_cast<int64_t>(header_));
-    if (message.kind != LayoutMessage::Kind::chunked) {
-      if (indirect_.empty())
-        indirect_ = message.kind == LayoutMessage::Kind::other ? message.reason : "an unexpected layout message";
-      return;
-    }
-    if (!(message.chunk == chunk) || (indirect_.empty() && message.itemsize != out_.storage.record_bytes))
-      throw local::IoError("damaged: the layout message and the library disagree about the chunks");
-    int64_t chunk_bytes = message.itemsize;
-    for (int64_t extent : chunk)
-      if (__builtin_mul_overflow(chunk_bytes, extent, &chunk_bytes) || chunk_bytes > int64_t{UINT32_MAX})
-        throw local::IoError("damaged: chunks of more than 4 GiB");
-    ChunkIndex index =
-        read_chunk_index(bytes, *format, message, {elements_, limits(), chunk_bytes, !out_.info.filters.empty()});
-    if (!indirect_.empty()) return check_stored_sizes(index, chunk_bytes);
+    // Also where the library will read: it believes the sizes that the index states.
+    const ChunkIndex& chunks = index(layout.chunk);
+    info.stored_bytes = chunks.stored_bytes();
+    if (!indirect_.empty()) return check_stored_sizes(chunks, info.filters, chunk_bytes);
     out_.storage.kind = Storage::Kind::chunked;
+    out_.storage.index = chunks;
     // Arrays inside elements are not cut: chunks keep their numbers.
-    index.regrid(out_.info.shape, *out_.info.chunks);
-    out_.storage.index = std::move(index);
-    out_.info.stored_bytes = out_.storage.index.stored_bytes();
+    out_.storage.index.regrid(info.shape, *info.chunks);
   }
 
-  // Where no filter that was applied changes a chunk's size, the stored size follows from it. The library does not look
-  // whether undoing the filters gave a whole chunk.
-  void check_stored_sizes(const ChunkIndex& index, int64_t chunk_bytes) const {
-    constexpr int64_t kChecksumBytes = 4;
-    const auto& filters = out_.info.filters;
-    index.for_each([&](const ChunkEntry& entry) {
-      int64_t bytes = chunk_bytes;
-      bool fixed = true;
-      for (size_t i = 0; i < filters.size(); ++i) {
-        if (i < 32 && (entry.mask >> i & 1u)) continue;
-        fixed = fixed && (filters[i].kind == Filter::Kind::shuffle || filters[i].kind == Filter::Kind::fletcher32);
-        if (filters[i].kind == Filter::Kind::fletcher32) bytes += kChecksumBytes;
-      }
-      if (fixed && entry.bytes != bytes)
-        throw local::IoError(fmt::format("damaged: chunk number {} is stored in {} bytes instead of {}", entry.number,
-                                         entry.bytes, bytes));
-    });
-  }
-
-  Dims limits() const {
-    const Handle space = check_handle(H5Dget_space(dataset_), "dataspace");
-    hsize_t extents[H5S_MAX_RANK], most[H5S_MAX_RANK];
-    const int rank = check_call(H5Sget_simple_extent_dims(space, extents, most), "dataspace");
-    Dims out;
-    for (int d = 0; d < rank; ++d)
-      out.push_back(static_cast<int64_t>(std::min<hsize_t>(most[d], static_cast<hsize_t>(kUnlimited))));
-    return out;
-  }
-
-  const hid_t file_id_, dataset_;
+  const Object& object_;
   StoredDataset& out_;
-  int64_t itemsize_ = 0;
-  Dims elements_, array_;  // the file's shape, and that of arrays inside its elements
+  const Dims elements_;  // the file's shape
+  Dims array_;           // of arrays inside its elements
   std::string indirect_;
-  haddr_t header_ = 0;
 };
 
-[[noreturn]] void missing_object(hid_t file_id, const std::string& file, const std::string& object) {
-  H5Eclear2(H5E_DEFAULT);
-  if (object_exists(file_id, object))
-    throw local::InvalidArgument(
-        fmt::format("'{}' in '{}' is a link that leads nowhere or to a damaged object", object, file));
-  const std::string nearest = nearest_object(file_id, object);
-  throw local::InvalidArgument(fmt::format("no object '{}' in '{}'{}", object, file,
-                                           nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+}  // namespace
+
+const ChunkIndex& Describer::chunk_index(const Dims& chunk) {
+  if (index_error_) std::rethrow_exception(index_error_);
+  if (index_) return *index_;
+  try {
+    const Dataspace& space = *object_.space;
+    const ChunkedShape shape{space.shape, space.limits, bytes_of_chunk(chunk, object_.type->bytes),
+                             !object_.filters.empty()};
+    index_ = read_chunk_index(in_.metadata.bytes(), in_.metadata.format(), *object_.layout, shape);
+  } catch (const local::Error&) {
+    index_error_ = std::current_exception();
+    throw;
+  }
+  return *index_;
+}
+
+StoredDataset Describer::describe(const std::string& file, const std::string& object,
+                                  const std::vector<std::string>& fields) {
+  StoredDataset out;
+  out.info.file = file;
+  out.info.object = object;
+  out.info.attributes = object_.attributes;
+  out.storage.fields = fields;
+  out.storage.file_bytes = in_.bytes->size();
+  if (in_.path != file) out.storage.file = in_.path;
+  out.storage.header = object_.header;
+  Description(in_, object_, out).run([this](const Dims& chunk) -> const ChunkIndex& { return chunk_index(chunk); });
+  return out;
+}
+
+namespace {
+
+// The longest part before a colon that is an object; behind it stand fields of its compound type.
+std::pair<Found, std::vector<std::string>> object_and_fields(const std::shared_ptr<const MetadataFile>& file,
+                                                             const std::string& path) {
+  Found whole = find_object(file, path);
+  std::vector<std::string> fields;
+  std::string head = path;
+  for (size_t colon = path.rfind(':'); whole.state == Found::State::missing && colon != std::string::npos && colon > 0;
+       colon = path.rfind(':', colon - 1)) {
+    fields.insert(fields.begin(), head.substr(colon + 1));
+    head.resize(colon);
+    Found found = find_object(file, head);
+    if (found.state != Found::State::missing) return {std::move(found), fields};
+  }
+  return {std::move(whole), std::vector<std::string>()};
 }
 
 }  // namespace
@@ -374,72 +361,92 @@ bool object_exists(hid_t file, const std::string& object) {
   return true;
 }
 
-namespace {
-
-// Before the library decodes the messages of an object of this file. Objects that are not there, or in another file,
-// are left to it.
-bool check_before_opening(hid_t file_id, const std::string& file, const std::string& object) {
-  H5O_info_t info, root;
-  const bool found = H5Oget_info_by_name2(file_id, object.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) >= 0 &&
-                     H5Oget_info_by_name2(file_id, "/", &root, H5O_INFO_BASIC, H5P_DEFAULT) >= 0;
-  H5Eclear2(H5E_DEFAULT);
-  if (!found || info.fileno != root.fileno || info.type == H5O_TYPE_GROUP) return true;
-  const ByteFile bytes(file, ByteFile::Mode::read);
-  const std::optional<FileFormat> format = file_format(file_id, bytes.size());
-  if (!format || info.addr > static_cast<haddr_t>(bytes.size())) return true;
-  return check_object_header(bytes, *format, static_cast<int64_t>(info.addr));
-}
-
-}  // namespace
-
-Handle open_object(hid_t file_id, const std::string& file, const std::string& object, bool* attributes_sound) {
-  try {
-    const bool sound = check_before_opening(file_id, file, object);
-    if (attributes_sound) *attributes_sound = sound;
-  } catch (const local::IoError& error) {
-    throw local::IoError(fmt::format("'{}' in '{}': {}", object, file, error.what()));
-  }
-  return Handle(H5Oopen(file_id, object.c_str(), H5P_DEFAULT));
+void throw_missing(const MetadataFile& file, const std::string& object) {
+  const std::string nearest = nearest_object(file, object);
+  throw local::InvalidArgument(fmt::format("no object '{}' in '{}'{}", object, file.path,
+                                           nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
 }
 
 namespace {
 
-// The longest part before a colon that is an object; behind it stand fields of its compound type.
-std::pair<std::string, std::vector<std::string>> object_and_fields(hid_t file_id, const std::string& path) {
-  std::pair<std::string, std::vector<std::string>> out{path, {}};
-  for (size_t colon = path.rfind(':'); colon != std::string::npos && colon > 0 && !object_exists(file_id, out.first);
-       colon = path.rfind(':', colon - 1)) {
-    out.second.insert(out.second.begin(), out.first.substr(colon + 1));
-    out.first.resize(colon);
+// Names with %b stand for those with 0, 1, 2, ... in its place.
+std::string numbered(const std::string& name, int64_t number) {
+  std::string out;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name[i] != '%' || i + 1 == name.size()) {
+      out += name[i];
+      continue;
+    }
+    ++i;
+    out += name[i] == 'b' ? std::to_string(number) : std::string(1, name[i]);
   }
-  if (out.second.empty() || object_exists(file_id, out.first)) return out;
-  return {path, {}};
+  return out;
+}
+
+// Whether there was something to look at.
+bool check_source(const MetadataFile& file, const std::string& name, const std::string& object, int depth);
+
+void check_for_library(const MetadataFile& file, const Object& object, int depth) {
+  constexpr int kMostDepth = 8;
+  constexpr int64_t kMostNumbers = 10000;
+  const Object root = read_object(file.metadata, file.metadata.root());
+  read_links(file.metadata, root);
+  for (const std::string& name : object.external.value_or(std::vector<std::string>())) {
+    std::error_code error;
+    if (std::filesystem::exists(name, error)) check_regular_file(name);
+  }
+  if (!object.layout || object.layout->kind != LayoutMessage::Kind::virtual_) return;
+  if (depth > kMostDepth) throw local::IoError("virtual data sets are nested too deeply");
+  for (const VirtualSource& source : read_virtual_sources(file.metadata, object)) {
+    const bool many = numbered(source.file, 0) != numbered(source.file, 1) ||
+                      numbered(source.object, 0) != numbered(source.object, 1);
+    for (int64_t i = 0; i < (many ? kMostNumbers : 1); ++i)
+      if (!check_source(file, numbered(source.file, i), numbered(source.object, i), depth + 1)) break;
+  }
+}
+
+// What is not there is fill values.
+bool check_source(const MetadataFile& file, const std::string& name, const std::string& object, int depth) {
+  bool any = false;
+  for (const std::string& place : name == "." ? std::vector{file.path} : existing_targets(file, name)) {
+    const auto source = MetadataFile::open(place);
+    const Found found = find_object(source, normalized_object(object));
+    if (found.state != Found::State::found) continue;
+    any = true;
+    check_for_library(*found.file, found.object, depth);
+  }
+  return any;
 }
 
 }  // namespace
 
-StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std::string& object) {
-  const LibraryLock lock;
-  const auto [path, fields] = object_and_fields(file_id, object);
+void check_for_library(const MetadataFile& file, const Object& object) { check_for_library(file, object, 0); }
+
+StoredDataset describe_dataset(const std::string& file, const std::string& path) {
+  const std::string object = normalized_object(path);
+  const auto opened = MetadataFile::open(file);
   const auto context = [&](const std::exception& error) {
     return fmt::format("'{}' in '{}': {}", object, file, error.what());
   };
-  bool attributes_sound = true;
-  const Handle opened = open_object(file_id, file, path, &attributes_sound);
-  if (!opened) missing_object(file_id, file, object);
-  const H5I_type_t kind = H5Iget_type(opened);
-  if (kind == H5I_GROUP)
-    throw local::InvalidArgument(fmt::format("'{}' in '{}' is a group, not a data set", object, file));
-  if (kind != H5I_DATASET)
-    throw local::InvalidArgument(fmt::format("'{}' in '{}' is no data set but a named type", object, file));
-  StoredDataset out;
-  out.info.file = file;
-  out.info.object = object;
-  out.storage.fields = fields;
+  std::vector<std::string> fields;
   try {
-    out.storage.file_bytes = ByteFile(file, ByteFile::Mode::read).size();
-    Describer(file_id, opened, out).run();
-    if (attributes_sound) out.info.attributes = read_attributes(opened);
+    Found found;
+    std::tie(found, fields) = object_and_fields(opened, object);
+    if (found.state == Found::State::missing) throw_missing(*opened, object);
+    if (found.state == Found::State::dangling)
+      throw local::InvalidArgument(
+          fmt::format("'{}' in '{}' is a link that leads nowhere: {}", object, file, found.reason));
+    switch (found.object.kind) {
+      case Object::Kind::group:
+        throw local::InvalidArgument(fmt::format("'{}' in '{}' is a group, not a data set", object, file));
+      case Object::Kind::type:
+        throw local::InvalidArgument(fmt::format("'{}' in '{}' is no data set but a named type", object, file));
+      case Object::Kind::other:
+        throw local::IoError("damaged: it is no data set, group or type");
+      case Object::Kind::dataset:
+        break;
+    }
+    return Describer(*found.file, found.object).describe(file, object, fields);
   } catch (const local::TypeError& error) {
     throw local::TypeError(context(error));
   } catch (const local::NotSupported& error) {
@@ -447,16 +454,9 @@ StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std
   } catch (const local::IoError& error) {
     throw local::IoError(context(error));
   } catch (const local::InvalidArgument& error) {
-    if (!fields.empty()) throw local::InvalidArgument(context(error));
-    throw local::IoError(context(error));
+    const std::string what = error.what();
+    throw local::InvalidArgument(what.find(file) == std::string::npos ? context(error) : what);
   }
-  return out;
-}
-
-StoredDataset describe_dataset(const std::string& file, const std::string& object) {
-  const LibraryLock lock;
-  const Handle opened = open_file(file, H5F_ACC_RDONLY);
-  return describe_dataset(opened, file, normalized_object(object));
 }
 
 }  // namespace quarry::io::hdf5

@@ -1,30 +1,56 @@
-// Descriptions of data sets and files through the HDF5 library.
+// Descriptions of data sets and files, by quarry's own reading of their metadata (io/hdf5/parse).
 #pragma once
 
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "quarry/io/hdf5/library.h"
+#include "quarry/io/hdf5/parse/file.h"
 #include "quarry/io/hdf5/stored.h"
 #include "quarry/io/storage/objects.h"
 
 namespace quarry::io::hdf5 {
 
-// H5Oopen after check_object_header(): a handle that may be empty, or IoError where the header is damaged. Says whether
-// the attributes can be read.
-Handle open_object(hid_t file_id, const std::string& file, const std::string& object, bool* attributes_sound = nullptr);
+// Describes one data set, or fields of its compound type; its chunk index is read once.
+class Describer {
+ public:
+  // What is described is asked for as `object` of `file`.
+  Describer(const MetadataFile& in, const Object& object) : in_(in), object_(object) {}
+  // `fields` are the names of a field and of fields in it; none: the element itself. Throws TypeError, NotSupported,
+  // IoError, and InvalidArgument where there is no such field, all without a name.
+  StoredDataset describe(const std::string& file, const std::string& object, const std::vector<std::string>& fields);
+
+ private:
+  const ChunkIndex& chunk_index(const local::Dims& chunk);
+
+  const MetadataFile& in_;
+  const Object& object_;
+  std::optional<ChunkIndex> index_;
+  std::exception_ptr index_error_;
+};
 
 // Opens and describes. Throws as Dataset::open.
 StoredDataset describe_dataset(const std::string& file, const std::string& object);
-// The same for an object of an open file, whose size and system file come with it.
-StoredDataset describe_dataset(hid_t file_id, const std::string& file, const std::string& object);
 
-// Attributes of an open object: numbers, strings, numeric arrays (one element: a number); others are left out.
-std::map<std::string, Attribute> read_attributes(hid_t object);
-void write_attributes(hid_t object, const std::map<std::string, Attribute>& attributes);
+// How an open file of so many bytes says what it says; nothing where its addresses are of a size that the parser does
+// not read.
+std::optional<FileFormat> file_format(hid_t file_id, int64_t file_bytes);
 
-// Whether a link of that path exists, every component of it.
-bool object_exists(hid_t file, const std::string& object);
 // The data set or group whose path is most like `object`; empty where none is close.
-std::string nearest_object(hid_t file, const std::string& object);
+std::string nearest_object(const MetadataFile& file, const std::string& object);
+// Throws InvalidArgument: there is no such object, with the nearest.
+[[noreturn]] void throw_missing(const MetadataFile& file, const std::string& object);
+
+// Before the library opens an object of a file: what it will read is as the format has it, in the sources of a virtual
+// data set too. Throws IoError.
+void check_for_library(const MetadataFile& file, const Object& object);
+
+void write_attributes(hid_t object, const std::map<std::string, Attribute>& attributes);
+// Whether a link of that path exists, every component of it, to the library.
+bool object_exists(hid_t file, const std::string& object);
 
 }  // namespace quarry::io::hdf5

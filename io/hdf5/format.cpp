@@ -1,9 +1,6 @@
 #include "quarry/io/hdf5/format.h"
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-
+#include "quarry/io/hdf5/parse/signature.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::io::hdf5 {
@@ -18,20 +15,12 @@ class Hdf5Format final : public Format {
     return kExtensions;
   }
 
-  // The signature is at the beginning, or behind a user block of 512 bytes or a power of two times as many.
   bool recognises(const ByteSource& file) const override {
-    constexpr std::array<unsigned char, 8> kSignature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-    constexpr int64_t kLeastUserBlock = 512;
-    std::array<std::byte, kSignature.size()> found;
-    const auto matches = [](std::byte a, unsigned char b) { return a == std::byte{b}; };
     try {
-      for (int64_t at = 0; at + std::ssize(found) <= file.size(); at = at == 0 ? kLeastUserBlock : 2 * at) {
-        file.read_at(at, found);
-        if (std::ranges::equal(found, kSignature, matches)) return true;
-      }
+      return find_signature(file).has_value();
     } catch (const local::IoError&) {  // whoever opens it says why
+      return false;
     }
-    return false;
   }
 
   std::shared_ptr<Dataset> open(const std::string& file, const std::string& object) const override {
@@ -40,10 +29,17 @@ class Hdf5Format final : public Format {
   std::vector<ObjectInfo> list(const std::string& file, const std::string& object) const override {
     return list_objects(file, object);
   }
+  void for_each_stored(const Dataset& dataset, int64_t bytes,
+                       const std::function<bool(const local::Region&)>& use) const override {
+    if (!for_each_stored_chunk(dataset, use)) Format::for_each_stored(dataset, bytes, use);
+  }
   std::shared_ptr<Dataset> dataset(const std::string& layout) const override { return dataset_of(layout); }
   std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs,
                                      bool overwrite) const override {
     return create_output(file, std::move(specs), overwrite);
+  }
+  std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const override {
+    return resume_output(file, kept);
   }
   std::shared_ptr<Writer> writer(const std::string& layout) const override { return writer_of(layout); }
 };

@@ -15,10 +15,13 @@ std::shared_ptr<Dataset> dataset_of(const std::string& layout);
 // --- io/hdf5 ---
 
 std::vector<ObjectInfo> list_objects(const std::string& file, const std::string& object);
+// Format::for_each_stored() of chunked data sets; false of others, where nothing was done.
+bool for_each_stored_chunk(const Dataset& dataset, const std::function<bool(const local::Region&)>& use);
 
 // --- io/hdf5/write ---
 
 std::unique_ptr<OutputFile> create_output(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
+std::unique_ptr<OutputFile> resume_output(const std::string& file, const std::string& kept);
 std::shared_ptr<Writer> writer_of(const std::string& layout);
 
 }  // namespace quarry::io::hdf5

@@ -10,6 +10,7 @@
 
 #include "quarry/io/byte_file.h"
 #include "quarry/io/hdf5/codecs/codec.h"
+#include "quarry/io/hdf5/parse/signature.h"
 
 namespace quarry::io::hdf5 {
 namespace {
@@ -99,6 +100,10 @@ Handle open_file(const std::string& path, unsigned flags) {
   Handle file(H5Fopen(path.c_str(), flags, access));
   if (!file) {
     const std::string reason = library_error();
+    const std::optional<Signature> signature = find_signature(ByteFile(path, ByteFile::Mode::read));
+    if (signature && signature->state == FileState::unfinished)
+      throw local::IoError(
+          fmt::format("'{}' is an unfinished output: the run that was to make it has not ended", path));
     if (reason.find("signature not found") != std::string::npos)
       throw local::IoError(fmt::format("'{}' is not an HDF5 file", path));
     throw local::IoError(fmt::format("cannot open '{}' as HDF5: {}", path, reason));

@@ -56,10 +56,8 @@ void fix_elements(const StoredDataset& stored, std::span<std::byte> elements) {
   if (bits.precision > 0) widen_bits(elements, static_cast<size_t>(local::itemsize(dtype)), bits);
 }
 
-std::string object_path(const StoredDataset& stored) {
-  std::string path = stored.info.object;
-  for (const std::string& field : stored.storage.fields) path.resize(path.size() - field.size() - 1);
-  return path;
+const std::string& data_file(const StoredDataset& stored) {
+  return stored.storage.file.empty() ? stored.info.file : stored.storage.file;
 }
 
 void serialize(const StoredDataset& stored, ByteWriter& out) {
@@ -101,6 +99,8 @@ void serialize(const StoredDataset& stored, ByteWriter& out) {
   out.put<int32_t>(static_cast<int32_t>(storage.fields.size()));
   for (const std::string& field : storage.fields) out.put_string(field);
   out.put(storage.file_bytes);
+  out.put_string(storage.file);
+  out.put(storage.header);
   out.put_string(stored.unreadable);
 }
 
@@ -145,6 +145,8 @@ StoredDataset deserialize(ByteReader& in) {
   storage.fields.resize(static_cast<size_t>(in.get<int32_t>()));
   for (std::string& field : storage.fields) field = in.get_string();
   storage.file_bytes = in.get<int64_t>();
+  storage.file = in.get_string();
+  storage.header = in.get<int64_t>();
   stored.unreadable = in.get_string();
   return stored;
 }

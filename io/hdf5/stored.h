@@ -38,6 +38,8 @@ struct Storage {
   int array_axes = 0;               // last axes of the shape that belong to an element
   std::vector<std::string> fields;  // of a compound: the name of the field that is read, and of fields in it
   int64_t file_bytes = 0;           // size of the file when it was opened
+  std::string file;                 // that holds it, where an external link leads to another one than info.file
+  int64_t header = 0;               // library: of the object, as the library counts addresses
 };
 
 struct StoredDataset {
@@ -49,8 +51,8 @@ struct StoredDataset {
 // Makes elements as the file has them, of bool or of integers with few bits, those of the dtype, in place.
 void fix_elements(const StoredDataset& stored, std::span<std::byte> elements);
 
-// Of the data set in its file; info.object names the field too.
-std::string object_path(const StoredDataset& stored);
+// The file whose bytes are read.
+const std::string& data_file(const StoredDataset& stored);
 
 void serialize(const StoredDataset& stored, ByteWriter& out);
 StoredDataset deserialize(ByteReader& in);

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
+#include <span>
 
 #include "quarry/local/base/message.h"
 
@@ -17,7 +16,7 @@ using local::DType;
 static_assert(std::endian::native == std::endian::little, "quarry keeps elements in little-endian order");
 
 struct FloatFormat {
-  size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0, bias = 0;
+  int64_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0, bias = 0;
   friend bool operator==(const FloatFormat&, const FloatFormat&) = default;
 };
 constexpr FloatFormat kHalf{15, 10, 5, 0, 10, 15};
@@ -25,31 +24,22 @@ constexpr FloatFormat kBrain{15, 7, 8, 0, 7, 127};
 constexpr FloatFormat kSingle{31, 23, 8, 0, 23, 127};
 constexpr FloatFormat kDouble{63, 52, 11, 0, 52, 1023};
 
-std::string member_name(hid_t type, unsigned index) {
-  char* const text = H5Tget_member_name(type, index);
-  std::string name = text ? text : "";
-  H5free_memory(text);
-  return name;
-}
-
-[[noreturn]] void refuse(hid_t type, const std::string& reason = "") {
+[[noreturn]] void refuse(const Type& type, const std::string& reason = "") {
   throw local::TypeError(fmt::format("its type is {}, which quarry has no dtype for{}{}", type_name(type),
                                      reason.empty() ? "" : ": ", reason));
 }
 
-FileType describe_integer(hid_t type, bool is_signed) {
-  const size_t bytes = H5Tget_size(type), bits = H5Tget_precision(type);
-  const int offset = H5Tget_offset(type);
-  const H5T_order_t order = H5Tget_order(type);
-  if (bits == 0 || bits > 64) refuse(type, "at most 64 bits");
-  const bool plain = offset == 0 && bits == 8 * bytes && std::has_single_bit(bytes);
-  if (bytes > 1 && order != H5T_ORDER_LE && order != H5T_ORDER_BE) refuse(type, "its byte order");
+FileType describe_integer(const Type& type) {
+  const int64_t bits = type.precision;
+  const auto bytes = static_cast<uint64_t>(type.bytes);
+  if (bits > 64) refuse(type, "at most 64 bits");
+  const bool plain = type.offset == 0 && bits == 8 * type.bytes && std::has_single_bit(bytes);
   FileType out;
   static constexpr DType kSigned[] = {DType::int8, DType::int16, DType::int32, DType::int64};
   static constexpr DType kUnsigned[] = {DType::uint8, DType::uint16, DType::uint32, DType::uint64};
   const size_t size_class = bits <= 8 ? 0 : bits <= 16 ? 1 : bits <= 32 ? 2 : 3;
-  out.dtype = is_signed ? kSigned[size_class] : kUnsigned[size_class];
-  out.swapped = bytes > 1 && order == H5T_ORDER_BE;
+  out.dtype = type.is_signed ? kSigned[size_class] : kUnsigned[size_class];
+  out.swapped = bytes > 1 && type.order == Type::Order::big;
   if (plain) return out;
   if (!std::has_single_bit(bytes) || bytes > 8) {
     out.conversion = fmt::format("{} are converted", type_name(type));
@@ -57,27 +47,20 @@ FileType describe_integer(hid_t type, bool is_signed) {
   }
   // As h5py, the dtype of the bytes.
   const auto which = static_cast<size_t>(std::countr_zero(bytes));
-  out.dtype = is_signed ? kSigned[which] : kUnsigned[which];
-  out.bits = {static_cast<uint8_t>(offset), static_cast<uint8_t>(bits), is_signed, out.swapped};
+  out.dtype = type.is_signed ? kSigned[which] : kUnsigned[which];
+  out.bits = {static_cast<uint8_t>(type.offset), static_cast<uint8_t>(bits), type.is_signed, out.swapped};
   out.swapped = false;
   return out;
 }
 
-FileType describe_float(hid_t type) {
-  const size_t bytes = H5Tget_size(type);
-  const H5T_order_t order = H5Tget_order(type);
-  FloatFormat format;
-  if (H5Tget_fields(type, &format.sign, &format.exponent, &format.exponent_bits, &format.mantissa,
-                    &format.mantissa_bits) < 0)
-    throw_library_error("float type");
-  format.bias = H5Tget_ebias(type);
-  const bool order_known = order == H5T_ORDER_LE || order == H5T_ORDER_BE;
-  const bool implied = H5Tget_norm(type) == H5T_NORM_IMPLIED;
+FileType describe_float(const Type& type) {
+  const FloatFormat format{type.sign, type.exponent, type.exponent_bits, type.mantissa, type.mantissa_bits, type.bias};
   FileType out;
-  out.swapped = order == H5T_ORDER_BE;
-  const bool plain = order_known && implied && H5Tget_offset(type) == 0 && H5Tget_precision(type) == 8 * bytes;
+  out.swapped = type.order == Type::Order::big;
+  const bool plain =
+      type.order != Type::Order::other && type.implied && type.offset == 0 && type.precision == 8 * type.bytes;
   struct Known {
-    size_t bytes;
+    int64_t bytes;
     FloatFormat format;
     DType dtype;
   };
@@ -87,7 +70,7 @@ FileType describe_float(hid_t type) {
                                      {8, kDouble, DType::float64}};
   if (plain)
     for (const Known& known : kKnown)
-      if (bytes == known.bytes && format == known.format) {
+      if (type.bytes == known.bytes && format == known.format) {
         out.dtype = known.dtype;
         return out;
       }
@@ -102,132 +85,128 @@ FileType describe_float(hid_t type) {
 }
 
 // h5py's bool: an enum over integers with FALSE = 0 and TRUE = 1.
-bool is_bool(hid_t type) {
-  constexpr size_t kMostBytes = 8;
-  if (H5Tget_nmembers(type) != 2 || H5Tget_size(type) > kMostBytes) return false;
-  const bool big = H5Tget_order(type) == H5T_ORDER_BE;
-  for (unsigned i = 0; i < 2; ++i) {
-    std::array<std::byte, kMostBytes> bytes{};
-    if (H5Tget_member_value(type, i, bytes.data()) < 0) return false;
-    const size_t size = H5Tget_size(type);
+bool is_bool(const Type& type) {
+  constexpr int64_t kMostBytes = 8;
+  if (type.names.size() != 2 || type.bytes > kMostBytes || type.part().kind != Type::Kind::integer) return false;
+  const bool big = type.part().order == Type::Order::big;
+  const auto size = static_cast<size_t>(type.bytes);
+  for (size_t i = 0; i < 2; ++i) {
+    const std::span<const std::byte> bytes = std::span(type.values).subspan(i * size, size);
     uint64_t value = 0;
     for (size_t b = 0; b < size; ++b) value |= std::to_integer<uint64_t>(bytes[big ? size - 1 - b : b]) << 8 * b;
-    const std::string name = member_name(type, i);
+    const std::string& name = type.names[i];
     if (!(name == "FALSE" && value == 0) && !(name == "TRUE" && value == 1)) return false;
   }
   return true;
 }
 
-FileType describe_compound(hid_t type) {
-  if (H5Tget_nmembers(type) != 2) refuse(type);
-  size_t at[2] = {0, 0};
-  FileType part[2];
-  for (unsigned i = 0; i < 2; ++i) {
-    const std::string name = member_name(type, i);
-    if (name != "r" && name != "i") refuse(type);
-    const int which = name == "i";
-    const Handle member = check_handle(H5Tget_member_type(type, i), "compound member");
-    if (H5Tget_class(member) != H5T_FLOAT) refuse(type);
-    part[which] = describe_float(member);
-    at[which] = H5Tget_member_offset(type, i);
-  }
-  if (at[0] == at[1] || part[0].dtype != part[1].dtype) refuse(type);
+// Of parts of one float type behind each other: the format's own type, or the usual compound.
+FileType describe_complex(const Type& type, const Type& real, const Type& imaginary, bool usual) {
+  const FileType parts[2] = {describe_float(real), describe_float(imaginary)};
+  if (parts[0].dtype != parts[1].dtype) refuse(type);
   FileType out;
-  if (part[0].dtype == DType::float32)
+  if (parts[0].dtype == DType::float32)
     out.dtype = DType::complex64;
-  else if (part[0].dtype == DType::float64)
+  else if (parts[0].dtype == DType::float64)
     out.dtype = DType::complex128;
   else
     refuse(type, "complex numbers are of float32 or float64");
-  out.swapped = part[0].swapped;
-  const auto half = static_cast<size_t>(local::itemsize(out.dtype) / 2);
-  if (at[0] != 0 || at[1] != half || H5Tget_size(type) != 2 * half)
+  out.swapped = parts[0].swapped;
+  if (!usual || type.bytes != local::itemsize(out.dtype))
     out.conversion = "complex numbers of unusual layout are converted";
-  else if (!part[0].conversion.empty() || !part[1].conversion.empty() || part[0].swapped != part[1].swapped)
+  else if (!parts[0].conversion.empty() || !parts[1].conversion.empty() || parts[0].swapped != parts[1].swapped)
     out.conversion = "complex numbers of unusual parts are converted";
   return out;
 }
 
+FileType describe_compound(const Type& type) {
+  if (type.names.size() != 2) refuse(type);
+  const size_t real = type.names[0] == "r" ? 0 : 1, imaginary = 1 - real;
+  if (type.names[real] != "r" || type.names[imaginary] != "i") refuse(type);
+  for (const Type& part : type.parts)
+    if (part.kind != Type::Kind::real) refuse(type);
+  if (type.places[0] == type.places[1]) refuse(type);
+  const bool usual = type.places[real] == 0 && 2 * type.places[imaginary] == type.bytes;
+  return describe_complex(type, type.parts[real], type.parts[imaginary], usual);
+}
+
 }  // namespace
 
-std::string type_name(hid_t type) {
-  const size_t bits = H5Tget_precision(type);
-  switch (H5Tget_class(type)) {
-    case H5T_INTEGER:
-      return fmt::format("{}-bit {}integer{}", bits, H5Tget_sign(type) == H5T_SGN_NONE ? "unsigned " : "",
-                         bits == 8 * H5Tget_size(type) ? "s" : fmt::format("s in {} bytes", H5Tget_size(type)));
-    case H5T_FLOAT: {
-      FloatFormat f;
-      H5Tget_fields(type, &f.sign, &f.exponent, &f.exponent_bits, &f.mantissa, &f.mantissa_bits);
-      return fmt::format("{}-bit floats ({} exponent, {} mantissa bits)", bits, f.exponent_bits, f.mantissa_bits);
-    }
-    case H5T_TIME:
+std::string type_name(const Type& type) {
+  switch (type.kind) {
+    case Type::Kind::integer:
+      return fmt::format("{}-bit {}integer{}", type.precision, type.is_signed ? "" : "unsigned ",
+                         type.precision == 8 * type.bytes ? "s" : fmt::format("s in {} bytes", type.bytes));
+    case Type::Kind::real:
+      return fmt::format("{}-bit floats ({} exponent, {} mantissa bits)", type.precision, type.exponent_bits,
+                         type.mantissa_bits);
+    case Type::Kind::time:
       return "time";
-    case H5T_STRING:
-      return H5Tis_variable_str(type) > 0 ? "variable-length string" : fmt::format("{}-byte string", H5Tget_size(type));
-    case H5T_BITFIELD:
-      return fmt::format("{}-bit bit fields", bits);
-    case H5T_OPAQUE:
-      return fmt::format("opaque ({} bytes)", H5Tget_size(type));
-    case H5T_COMPOUND: {
+    case Type::Kind::text:
+      return fmt::format("{}-byte string", type.bytes);
+    case Type::Kind::bitfield:
+      return fmt::format("{}-bit bit fields", type.precision);
+    case Type::Kind::opaque:
+      return fmt::format("opaque ({} bytes)", type.bytes);
+    case Type::Kind::compound: {
+      constexpr size_t kMost = 8;
       std::string names;
-      const int members = H5Tget_nmembers(type);
-      for (int i = 0; i < members && i < 8; ++i) names += (i ? ", " : "") + member_name(type, static_cast<unsigned>(i));
-      return "compound of " + names + (members > 8 ? ", ..." : "");
+      for (size_t i = 0; i < std::min(type.names.size(), kMost); ++i) names += (i ? ", " : "") + type.names[i];
+      return "compound of " + names + (type.names.size() > kMost ? ", ..." : "");
     }
-    case H5T_REFERENCE:
+    case Type::Kind::reference:
       return "reference";
-    case H5T_ENUM:
+    case Type::Kind::enumeration:
       return "enum";
-    case H5T_VLEN:
-      return "variable-length sequence";
-    case H5T_ARRAY:
+    case Type::Kind::sequence:
+      return type.is_text ? "variable-length string" : "variable-length sequence";
+    case Type::Kind::array:
       return "array within each element";
-    case H5T_NO_CLASS:
-    case H5T_NCLASSES:
-      break;
+    case Type::Kind::complex:
+      return fmt::format("complex numbers of {} bytes", type.bytes);
   }
   return "unknown type";
 }
 
-FileType describe_type(hid_t type) {
+FileType describe_type(const Type& type) {
   // The library converts in buffers of whole elements; what could be a number is never this large.
-  constexpr size_t kMaxElementBytes = 1024;
-  if (H5Tget_class(type) == H5T_COMPOUND && H5Tget_size(type) > kMaxElementBytes)
-    refuse(type, fmt::format("its elements have {} bytes", H5Tget_size(type)));
-  switch (H5Tget_class(type)) {
-    case H5T_INTEGER:
-      return describe_integer(type, H5Tget_sign(type) == H5T_SGN_2);
-    case H5T_FLOAT:
+  constexpr int64_t kMaxElementBytes = 1024;
+  if (type.kind == Type::Kind::compound && type.bytes > kMaxElementBytes)
+    refuse(type, fmt::format("its elements have {} bytes", type.bytes));
+  switch (type.kind) {
+    case Type::Kind::integer:
+      return describe_integer(type);
+    case Type::Kind::real:
       return describe_float(type);
-    case H5T_BITFIELD: {
-      FileType out = describe_integer(type, false);
+    case Type::Kind::bitfield: {
+      FileType out = describe_integer(type);
       if (!out.conversion.empty()) refuse(type, "the library cannot convert it");
       out.bitfield = out.bits.precision == 0;
       return out;
     }
-    case H5T_ENUM: {
+    case Type::Kind::enumeration: {
       if (is_bool(type)) {
         FileType out;
         out.dtype = DType::bool_;
-        if (const size_t bytes = H5Tget_size(type); bytes != 1)
-          out.conversion = fmt::format("booleans of {} bytes are converted", bytes);
+        if (type.bytes != 1) out.conversion = fmt::format("booleans of {} bytes are converted", type.bytes);
         return out;
       }
-      const Handle base = check_handle(H5Tget_super(type), "enum type");
-      if (H5Tget_class(base) != H5T_INTEGER) refuse(type);
-      return describe_type(base);
+      if (type.part().kind != Type::Kind::integer) refuse(type);
+      return describe_type(type.part());
     }
-    case H5T_COMPOUND:
+    case Type::Kind::compound:
       return describe_compound(type);
-    case H5T_TIME:
-    case H5T_STRING:
-    case H5T_OPAQUE:
-    case H5T_REFERENCE:
-    case H5T_VLEN:
-    case H5T_ARRAY:
-    case H5T_NO_CLASS:
-    case H5T_NCLASSES:
+    case Type::Kind::complex: {
+      FileType out = describe_complex(type, type.part(), type.part(), /*usual=*/true);
+      if (!out.conversion.empty()) refuse(type, "no release of the library converts it");
+      return out;
+    }
+    case Type::Kind::time:
+    case Type::Kind::text:
+    case Type::Kind::opaque:
+    case Type::Kind::reference:
+    case Type::Kind::sequence:
+    case Type::Kind::array:
       break;
   }
   refuse(type);
@@ -237,9 +216,12 @@ Handle memory_type(DType dtype) {
   const auto copy = [](hid_t type) { return check_handle(H5Tcopy(type), "type"); };
   const auto small_float = [](const FloatFormat& f) {
     Handle type = check_handle(H5Tcopy(H5T_IEEE_F32LE), "type");
-    check_call(H5Tset_fields(type, f.sign, f.exponent, f.exponent_bits, f.mantissa, f.mantissa_bits), "type");
+    const auto bits = [](int64_t value) { return static_cast<size_t>(value); };
+    check_call(H5Tset_fields(type, bits(f.sign), bits(f.exponent), bits(f.exponent_bits), bits(f.mantissa),
+                             bits(f.mantissa_bits)),
+               "type");
     check_call(H5Tset_size(type, 2), "type");
-    check_call(H5Tset_ebias(type, f.bias), "type");
+    check_call(H5Tset_ebias(type, bits(f.bias)), "type");
     return type;
   };
   const auto complex = [](hid_t part, size_t bytes) {
@@ -305,75 +287,27 @@ Handle memory_type(DType dtype, bool bitfield, const std::vector<std::string>& f
   return type;
 }
 
-std::vector<std::string> member_names(hid_t type) {
-  std::vector<std::string> names;
-  if (H5Tget_class(type) != H5T_COMPOUND) return names;
-  const int members = H5Tget_nmembers(type);
-  for (int i = 0; i < members; ++i) names.push_back(member_name(type, static_cast<unsigned>(i)));
-  return names;
-}
-
-namespace {
-
-// Types whose values lie elsewhere have other sizes in memory, which the library reports, than in the file.
-bool points_elsewhere(hid_t type) {
-  switch (H5Tget_class(type)) {
-    case H5T_STRING:
-      return H5Tis_variable_str(type) > 0;
-    case H5T_VLEN:
-    case H5T_REFERENCE:
-      return true;
-    case H5T_ARRAY:
-      return points_elsewhere(check_handle(H5Tget_super(type), "array type"));
-    case H5T_COMPOUND: {
-      const int members = H5Tget_nmembers(type);
-      for (int i = 0; i < members; ++i)
-        if (points_elsewhere(check_handle(H5Tget_member_type(type, static_cast<unsigned>(i)), "compound member")))
-          return true;
-      return false;
-    }
-    case H5T_INTEGER:
-    case H5T_FLOAT:
-    case H5T_TIME:
-    case H5T_BITFIELD:
-    case H5T_OPAQUE:
-    case H5T_ENUM:
-    case H5T_NO_CLASS:
-    case H5T_NCLASSES:
-      break;
-  }
-  return false;
-}
-
-}  // namespace
-
-ElementType describe_element(hid_t type, const std::vector<std::string>& fields) {
+ElementType describe_element(const Type& type, const std::vector<std::string>& fields) {
   ElementType out;
-  out.bytes = static_cast<int64_t>(H5Tget_size(type));
-  Handle now = check_handle(H5Tcopy(type), "type");
+  out.bytes = type.bytes;
+  const Type* now = &type;
   for (const std::string& field : fields) {
-    const std::vector<std::string> names = member_names(now);
-    const auto found = std::find(names.begin(), names.end(), field);
-    if (names.empty())
-      throw local::InvalidArgument(fmt::format("there is no field '{}' in its type, {}", field, type_name(now)));
-    if (found == names.end())
-      throw local::InvalidArgument(fmt::format("there is no field '{}'{}", field, local::suggestion(field, names)));
-    const auto index = static_cast<unsigned>(found - names.begin());
-    out.offset += static_cast<int64_t>(H5Tget_member_offset(now, index));
-    now = check_handle(H5Tget_member_type(now, index), "compound member");
+    if (now->kind != Type::Kind::compound)
+      throw local::InvalidArgument(fmt::format("there is no field '{}' in its type, {}", field, type_name(*now)));
+    const auto found = std::ranges::find(now->names, field);
+    if (found == now->names.end())
+      throw local::InvalidArgument(
+          fmt::format("there is no field '{}'{}", field, local::suggestion(field, now->names)));
+    const auto index = static_cast<size_t>(found - now->names.begin());
+    out.offset += now->places[index];
+    now = &now->parts[index];
   }
-  while (H5Tget_class(now) == H5T_ARRAY) {
-    hsize_t extents[H5S_MAX_RANK];
-    const int rank = check_call(H5Tget_array_dims2(now, extents), "array type");
-    for (int d = 0; d < rank; ++d) {
-      if (out.array.size() == local::kMaxDims) refuse(now, "too many axes");
-      out.array.push_back(static_cast<int64_t>(extents[d]));
+  for (; now->kind == Type::Kind::array; now = &now->part())
+    for (const int64_t extent : now->extents) {
+      if (out.array.size() == local::kMaxDims) refuse(*now, "too many axes");
+      out.array.push_back(extent);
     }
-    now = check_handle(H5Tget_super(now), "array type");
-  }
-  out.number = describe_type(now);
-  if (!fields.empty() && out.number.conversion.empty() && points_elsewhere(type))
-    out.number.conversion = "a field beside variable-length ones";
+  out.number = describe_type(*now);
   return out;
 }
 

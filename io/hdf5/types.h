@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/io/hdf5/library.h"
+#include "quarry/io/hdf5/parse/datatype.h"
 #include "quarry/io/hdf5/stored.h"
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/base/shape.h"
@@ -23,7 +24,7 @@ struct FileType {
 // What a stored type is to quarry. bool is h5py's enum FALSE/TRUE, complex a compound of r and i, other enums are their
 // integers, bit fields unsigned integers; integers of unusual size and floats of unusual precision are the smallest
 // dtype that holds them. Throws TypeError naming the type where there is none.
-FileType describe_type(hid_t type);
+FileType describe_type(const Type& type);
 
 // What a data set's elements are: numbers, alone or as a field of a compound, or arrays of them.
 struct ElementType {
@@ -34,11 +35,9 @@ struct ElementType {
 };
 // `fields` are the names of a field and of fields in it; empty: the element itself. Throws TypeError as above, and
 // InvalidArgument where there is no such field.
-ElementType describe_element(hid_t type, const std::vector<std::string>& fields);
-// The names of a compound's members; empty for other types.
-std::vector<std::string> member_names(hid_t type);
+ElementType describe_element(const Type& type, const std::vector<std::string>& fields);
 // "string", "compound of a, b", "24-bit integer" ... for messages.
-std::string type_name(hid_t type);
+std::string type_name(const Type& type);
 
 // The type that quarry stores a dtype as, and reads it into memory through the library as (little-endian).
 Handle memory_type(local::DType dtype);

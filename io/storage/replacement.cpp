@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "quarry/io/byte_file.h"
+#include "quarry/io/storage/bytes.h"
+#include "quarry/io/storage/journal.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
 
@@ -42,6 +44,13 @@ class Descriptor {
 };
 
 std::string directory_of(std::string path) { return ::dirname(path.data()); }
+
+// Symbolic links followed; none where there is no such file.
+std::optional<std::string> real_path(const std::string& file) {
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(file.c_str(), nullptr), std::free);
+  if (!real) return std::nullopt;
+  return real.get();
+}
 
 bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
@@ -80,15 +89,44 @@ int64_t copy_some(int from, int to, int64_t offset, int64_t bytes) {
 
 }  // namespace
 
-Replacement::Replacement(const std::string& file, double more_bytes, Content content) : name_(file), target_(file) {
-  if (const std::unique_ptr<char, void (*)(void*)> real(::realpath(file.c_str(), nullptr), std::free); real) {
-    target_ = real.get();
-    fresh_ = false;
-  }
+std::string unfinished_path(const std::string& file) { return real_path(file).value_or(file) + ".partial"; }
+std::string job_path(const std::string& unfinished) { return unfinished + ".job"; }
+
+void Replacement::find_target() {
+  const std::optional<std::string> real = real_path(name_);
+  target_ = real.value_or(name_);
+  fresh_ = !real;
+}
+
+Replacement::Replacement(const std::string& file, const std::string& state) : name_(file) {
+  find_target();
+  ByteReader in(state);
+  const auto fresh = in.get<bool>();
+  copied_bytes_ = in.get<int64_t>();
+  before_ = in.get<struct stat>();
+  struct stat now {};
+  if (fresh != fresh_ || (!fresh && (::stat(target_.c_str(), &now) != 0 || !unchanged(before_, now))))
+    throw local::InvalidArgument(fmt::format("the output '{}' cannot be resumed: it was {} since", name_,
+                                             fresh    ? "made"
+                                             : fresh_ ? "removed"
+                                                      : "changed"));
+  open_alone(/*empty=*/false);
+}
+
+std::string Replacement::state() const {
+  ByteWriter out;
+  out.put(fresh_);
+  out.put(copied_bytes_);
+  out.put(before_);
+  return out.take();
+}
+
+Replacement::Replacement(const std::string& file, double more_bytes, Content content) : name_(file) {
+  find_target();
   const Descriptor from(fresh_ ? -1 : ::open(target_.c_str(), O_RDWR | O_CLOEXEC));  // as if it were written itself
   if (!fresh_ && (from < 0 || ::fstat(from, &before_) != 0))
     throw local::IoError(fmt::format("cannot write '{}': {}", name_, system_reason(errno)));
-  open_alone();
+  open_alone(/*empty=*/true);
   try {
     if (fresh_ || content == Content::nothing) {
       check_room(more_bytes);
@@ -105,11 +143,11 @@ Replacement::Replacement(const std::string& file, double more_bytes, Content con
 Replacement::~Replacement() { ::close(fd_); }
 
 // The lock ends with the process, so what a killed run left can be taken over.
-void Replacement::open_alone() {
+void Replacement::open_alone(bool empty) {
   const std::string path = target_ + ".partial";
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, fresh_ ? 0666 : 0600);
+    const int fd = ::open(path.c_str(), O_RDWR | (empty ? O_CREAT : 0) | O_CLOEXEC | O_NOFOLLOW, fresh_ ? 0666 : 0600);
     if (fd < 0) throw local::IoError(fmt::format("cannot write '{}': {}", name_, system_reason(errno)));
     struct flock lock {};
     lock.l_type = F_WRLCK;
@@ -125,8 +163,9 @@ void Replacement::open_alone() {
     if (::fstat(fd, &mine) == 0 && ::stat(path.c_str(), &named) == 0 && same_file(mine, named)) {
       fd_ = fd;
       try {
-        partial_.emplace(path);
-        if (::ftruncate(fd_, 0) != 0)
+        partial_.emplace(path, /*kept=*/!empty);
+        if (empty) remove_job(job_path(path));  // of what is overwritten here
+        if (empty && ::ftruncate(fd_, 0) != 0)
           throw local::IoError(fmt::format("cannot write '{}': {}", name_, system_reason(errno)));
       } catch (...) {
         ::close(fd_);
@@ -196,8 +235,12 @@ void Replacement::take_owner() {
     throw local::IoError(fmt::format("cannot write '{}': the mode of '{}': {}", name_, path(), system_reason(errno)));
 }
 
-void Replacement::commit() {
+void Replacement::sync() const {
   if (::fsync(fd_) != 0) throw local::IoError(fmt::format("cannot sync '{}': {}", path(), system_reason(errno)));
+}
+
+void Replacement::commit() {
+  sync();
   struct stat now {};
   const bool exists = ::stat(target_.c_str(), &now) == 0;
   if (exists != !fresh_ || (exists && !unchanged(before_, now)))

@@ -11,6 +11,11 @@
 
 namespace quarry::io {
 
+// Where the Replacement of a file is: NAME.partial, of the file that symbolic links lead to.
+std::string unfinished_path(const std::string& file);
+// Beside it, what a run that can be resumed notes of itself. Gone as soon as another run begins anew.
+std::string job_path(const std::string& unfinished);
+
 // NAME.partial beside NAME: empty where there is no NAME or nothing of it is wanted, else a copy of it that shares its
 // blocks where the file system can do that; with the owner and mode of NAME. NAME itself is not touched before commit()
 // puts the other in its place.
@@ -21,6 +26,9 @@ class Replacement {
   // that a killed run left is replaced; one that another process is writing is refused. Throws IoError; Cancelled
   // where discard_partial_files() comes while it copies.
   Replacement(const std::string& file, double more_bytes, Content content = Content::copy);
+  // Goes on with the NAME.partial of a run that kept it, as its state() says. Throws InvalidArgument where it is gone,
+  // or NAME is not any more what was copied; IoError as the other one.
+  Replacement(const std::string& file, const std::string& state);
   ~Replacement();
   Replacement(const Replacement&) = delete;
   Replacement& operator=(const Replacement&) = delete;
@@ -28,12 +36,18 @@ class Replacement {
   const std::string& path() const { return partial_->path(); }
   bool fresh() const { return fresh_; }                   // there is no NAME
   int64_t copied_bytes() const { return copied_bytes_; }  // its size; 0 where fresh
+  // The file stays where it is not committed, and `state` makes a later Replacement go on with it.
+  void keep() { partial_->keep(); }
+  std::string state() const;
+  // Sends what is written so far to the device. Throws IoError.
+  void sync() const;
   // Data synced, then renamed, then the directory synced. Throws IoError also where NAME is not any more what was
   // copied.
   void commit();
 
  private:
-  void open_alone();
+  void find_target();
+  void open_alone(bool empty);
   void copy(int from, double more_bytes);
   void take_owner();
   void check_room(double bytes) const;

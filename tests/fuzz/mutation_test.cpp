@@ -9,13 +9,17 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
 
 #include "quarry/io/hdf5/parse/checksum.h"
 #include "quarry/io/hdf5/parse/chunk_index.h"
+#include "quarry/io/hdf5/parse/metadata.h"
+#include "quarry/io/hdf5/parse/object.h"
 #include "quarry/io/hdf5/parse/object_header.h"
+#include "tests/support/source_file.h"
 #include "tests/unit/io/hdf5/io_test.h"
 
 // The HDF5 library asks for as much memory as a damaged heap states and copes with getting none, as malloc() does but
@@ -140,6 +144,17 @@ Bytes mutated(const Bytes& original, unsigned seed) {
   return bytes;
 }
 
+// Beyond what the process has: data that is read, blocks of chunks, and 64 MiB for whatever else.
+void limit_memory() {
+  constexpr rlim_t kMore = 192 << 20;
+  std::ifstream status("/proc/self/statm");
+  rlim_t pages = 0;
+  status >> pages;
+  const rlim_t limit = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + kMore;
+  const rlimit memory{limit, limit};
+  ::setrlimit(RLIMIT_AS, &memory);
+}
+
 // Runs the seeds in [first, last) in a child; returns the seed at which it died, or -1.
 int64_t run_batch(const Bytes& original, const std::string& place, unsigned first, unsigned last) {
   int channel[2];
@@ -151,6 +166,9 @@ int64_t run_batch(const Bytes& original, const std::string& place, unsigned firs
     ::dup2(quiet, 2);
     const rlimit no_core{0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
+#ifndef __SANITIZE_ADDRESS__
+    limit_memory();
+#endif
     for (unsigned seed = first; seed < last; ++seed) {
       ::alarm(10);  // a file that hangs ends the child
       if (::write(channel[1], &seed, sizeof seed) != sizeof seed) ::_exit(3);
@@ -201,6 +219,40 @@ void run_mutations(bool latest, hsize_t user_block, unsigned count) {
     ADD_FAILURE() << "seed " << died << " ended the process";
     ++deaths;
     seed = static_cast<unsigned>(died) + 1;
+  }
+}
+
+// Files that others wrote, each in as many variants as the time allows.
+TEST(MutationTest, FilesOfTheHdfGroup) {
+  namespace fs = std::filesystem;
+  const char* const named = std::getenv("QUARRY_TEST_DATA");
+  const fs::path data = named ? fs::path(named) : test::source_file("../shared/data");
+  if (!fs::exists(data / "hdf5/hdfgroup")) GTEST_SKIP() << "needs ../shared/data (hdf5/hdfgroup)";
+  const char* const more = std::getenv("QUARRY_FUZZ_ITERATIONS");
+  const unsigned count = more ? static_cast<unsigned>(std::atoi(more)) : 2;
+  const char* const only = std::getenv("QUARRY_FUZZ_SEED");
+  const test::TempDir dir;
+  const std::string place = dir / "mutated.h5";
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(data / "hdf5/hdfgroup"))
+    if (entry.path().extension() == ".h5") files.push_back(entry.path());
+  std::ranges::sort(files);
+  for (const fs::path& file : files) {
+    const Bytes original = load(file.string());
+    if (original.empty()) continue;
+    if (only) {
+      std::printf("%s\n", file.c_str());
+      std::fflush(stdout);
+      save(place, mutated(original, static_cast<unsigned>(std::atoi(only))));
+      use_file(place);
+      continue;
+    }
+    for (unsigned seed = 0; seed < count;) {
+      const int64_t died = run_batch(original, place, seed, count);
+      if (died < 0) break;
+      ADD_FAILURE() << "seed " << died << " of " << file << " ended the process";
+      seed = static_cast<unsigned>(died) + 1;
+    }
   }
 }
 
@@ -440,10 +492,10 @@ TEST(ObjectHeaderTest, SurvivesNoise) {
     for (unsigned i = 0; i <= seed % 4; ++i)
       bytes[std::min(header + random() % 320, bytes.size() - 1)] = static_cast<std::byte>(random());
     try {
-      hdf5::check_object_header(Memory(bytes), {}, static_cast<int64_t>(header));
-      hdf5::read_layout_message(Memory(bytes), {}, static_cast<int64_t>(header));
+      const hdf5::Metadata metadata(std::make_shared<Memory>(bytes));
+      hdf5::read_object(metadata, static_cast<int64_t>(header));
       ++accepted;
-    } catch (const local::IoError&) {
+    } catch (const local::Error&) {
     }
   }
   EXPECT_GT(accepted, 1000);

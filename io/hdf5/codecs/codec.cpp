@@ -78,8 +78,11 @@ std::vector<uint32_t> deflate_values(const Filter& filter, int64_t, int64_t) {
   return {static_cast<uint32_t>(std::clamp(filter.level, 0, 9))};
 }
 
+// libdeflate's fastest level whose chunks are within five per cent of what zlib, which other programs write files with,
+// makes of random walks at the level of that number; of shuffled ones they are smaller.
 libdeflate_compressor* deflater(Values values) {
-  return deflater(static_cast<int>(std::min(value_or(values, 0, 6), 9u)));
+  static constexpr int kLevels[] = {0, 1, 1, 1, 1, 4, 5, 6, 8, 9};
+  return deflater(kLevels[std::min<size_t>(value_or(values, 0, 6), std::size(kLevels) - 1)]);
 }
 
 size_t most_deflate(Values values, size_t bytes) { return libdeflate_zlib_compress_bound(deflater(values), bytes); }

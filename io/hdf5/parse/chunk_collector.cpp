@@ -2,28 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "quarry/io/hdf5/parse/checksum.h"
 #include "quarry/local/base/detail.h"
 
 namespace quarry::io::hdf5 {
-
-void BlockReader::count(int64_t address, int64_t bytes) {
-  if (!seen_.insert(address).second) damaged(fmt::format("the chunk index meets node {} twice", address));
-  if (bytes > file_.size() - bytes_) damaged("the nodes of the chunk index are larger than the file");
-  bytes_ += bytes;
-}
-
-std::vector<std::byte> BlockReader::read(int64_t address, int64_t bytes, const char* what) {
-  constexpr int64_t kChecksumBytes = 4;
-  QUARRY_CHECK(bytes >= kChecksumBytes);
-  count(address, bytes);
-  std::vector<std::byte> block = read_range(file_, address, bytes, what);
-  const auto content = std::span<const std::byte>(block).first(block.size() - kChecksumBytes);
-  const uint32_t stated = Cursor(std::span<const std::byte>(block).last(kChecksumBytes), what).u32();
-  if (metadata_checksum(content) != stated) damaged(fmt::format("the checksum of {} at {} is wrong", what, address));
-  block.resize(content.size());
-  return block;
-}
 
 ChunkCollector::ChunkCollector(const ByteSource& file, const LayoutMessage& layout, const ChunkedShape& data)
     : file_(file),

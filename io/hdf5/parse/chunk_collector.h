@@ -1,33 +1,13 @@
-// What the readers of the chunk indexes share: blocks of metadata that are read once and checked, and the entries that
-// come out of them.
+// What the readers of the chunk indexes share: the entries that come out of them.
 #pragma once
 
-#include <string_view>
-#include <unordered_set>
-#include <vector>
+#include <string>
 
+#include "quarry/io/hdf5/parse/blocks.h"
 #include "quarry/io/hdf5/parse/chunk_index.h"
 #include "quarry/io/hdf5/parse/parser.h"
 
 namespace quarry::io::hdf5 {
-
-// Reads the blocks of an index. No block is read twice and all together are no larger than the file; else IoError.
-class BlockReader {
- public:
-  explicit BlockReader(const ByteSource& file) : file_(file) {}
-
-  // Counts a block of version 1's trees, which the caller reads.
-  void count(int64_t address, int64_t bytes);
-  // A block that ends with a checksum, which is compared and left out.
-  std::vector<std::byte> read(int64_t address, int64_t bytes, const char* what);
-
-  const ByteSource& file() const { return file_; }
-
- private:
-  const ByteSource& file_;
-  std::unordered_set<int64_t> seen_;
-  int64_t bytes_ = 0;
-};
 
 // An element of an index: where a chunk is and, of filtered ones, its bytes and mask.
 struct StoredChunk {

@@ -19,23 +19,26 @@ namespace quarry::io::hdf5 {
 struct FileFormat {
   int offset_bytes = 8, length_bytes = 8;  // of addresses and of lengths
   int64_t base = 0;                        // what addresses count from
-  bool message_table = false;              // messages may lie in a table of shared ones
 };
 
 inline constexpr int64_t kNoAddress = -1;
 
 // The layout message of a data set's object header.
 struct LayoutMessage {
-  enum class Kind { compact, contiguous, chunked, other };
+  enum class Kind { compact, contiguous, chunked, virtual_, other };
   Kind kind = Kind::other;
   int64_t address = kNoAddress;  // absolute, of the raw data or of the chunk index
   local::Dims chunk;             // chunked
   int64_t itemsize = 0;          // chunked
   enum class Index { btree, single, row, fixed_array, extensible_array, btree2 };
   Index index = Index::btree;     // chunked
+  int64_t address_at = 0;         // chunked: where the address stands in the message
+  int page_bits = 0;              // fixed_array: pages have two to the power of so many elements
   bool unfiltered_edges = false;  // chunked: filters are not applied to chunks that pass the shape's end
+  bool sized_single = false;      // single: bytes stored and mask stand before the address
   int64_t single_bytes = 0;       // single, filtered: bytes stored; otherwise 0
   uint32_t single_mask = 0;       // and the filters skipped
+  uint32_t heap_index = 0;        // virtual: the object of the heap collection at `address` that lists the sources
   std::string reason;             // other: what it is
 };
 

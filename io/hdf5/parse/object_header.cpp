@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 
+#include "quarry/io/hdf5/parse/blocks.h"
 #include "quarry/io/hdf5/parse/chunk_index.h"
 #include "quarry/io/hdf5/parse/parser.h"
 
@@ -12,8 +13,11 @@ namespace {
 
 constexpr int kMaxBlocks = 4096;  // the library splits a header into a handful
 
+constexpr int64_t kChecksumBytes = 4;
+
 struct Block {
   int64_t offset, bytes;
+  int64_t head = 0;  // of version 2: bytes before, which the checksum behind covers too
 };
 
 LayoutMessage parse_chunked(Cursor& in, const FileFormat& format, int rank_and_item, bool address_first) {
@@ -21,7 +25,10 @@ LayoutMessage parse_chunked(Cursor& in, const FileFormat& format, int rank_and_i
   out.kind = LayoutMessage::Kind::chunked;
   if (rank_and_item < 2 || rank_and_item > local::kMaxDims + 1)
     damaged(fmt::format("chunks of {} dimensions", rank_and_item - 1));
-  if (address_first) out.address = in.address(format);
+  if (address_first) {
+    out.address_at = static_cast<int64_t>(in.position());
+    out.address = in.address(format);
+  }
   for (int d = 0; d + 1 < rank_and_item; ++d) out.chunk.push_back(in.u32());
   out.itemsize = in.u32();
   for (int64_t extent : out.chunk)
@@ -62,10 +69,16 @@ LayoutMessage parse_newer_chunked(Cursor& in, const FileFormat& format) {
   out.index = kind.index;
   out.unfiltered_edges = flags & kUnfilteredEdges;
   if (kind.index == Index::single && (flags & kFilteredSingle)) {
+    out.sized_single = true;
     out.single_bytes = in.length(format);
     out.single_mask = in.u32();
   }
-  in.skip(kind.parameter_bytes);
+  if (kind.index == Index::fixed_array) {
+    out.page_bits = in.u8();
+  } else {
+    in.skip(kind.parameter_bytes);
+  }
+  out.address_at = static_cast<int64_t>(in.position());
   out.address = in.address(format);
   return out;
 }
@@ -108,7 +121,8 @@ class HeaderWalk {
     if (flags & 0x10) in.skip(4);   // attribute storage phase change
     const uint64_t bytes = in.number(1 << (flags & 0x03));
     if (bytes > static_cast<uint64_t>(file_.size())) damaged("an object header larger than the file");
-    add({at + static_cast<int64_t>(in.position()), static_cast<int64_t>(bytes)});
+    const auto head = static_cast<int64_t>(in.position());
+    add({at + head, static_cast<int64_t>(bytes), head});
   }
 
   void add(Block block) {
@@ -120,25 +134,37 @@ class HeaderWalk {
 
   // False where `use` has seen enough.
   bool walk(Block block, const std::function<bool(const HeaderMessage&)>& use) {
-    const auto bytes = read_range(file_, block.offset, block.bytes, "a block of an object header");
-    Cursor in(bytes, "a block of an object header");
+    constexpr const char* kWhat = "a block of an object header";
+    constexpr unsigned kShared = 0x02, kNeeded = 0x80;
+    const int64_t behind = version_2_ ? kChecksumBytes : 0;
+    const auto bytes = read_range(file_, block.offset - block.head, block.head + block.bytes + behind, kWhat);
+    if (version_2_) check_checksum(bytes, block.offset - block.head, kWhat);
+    const std::span<const std::byte> all(bytes);
+    Cursor in(all.subspan(static_cast<size_t>(block.head), static_cast<size_t>(block.bytes)), kWhat);
     const size_t prefix = version_2_ ? (creation_order_ ? 6 : 4) : 8;
     while (in.left() >= prefix) {
       HeaderMessage message;
       message.type = version_2_ ? in.u8() : in.u16();
       const size_t size = in.u16();
-      message.shared = in.u8() & 0x02;
+      const unsigned flags = in.u8();
+      message.shared = flags & kShared;
+      if (message.type > HeaderMessage::kLast && (flags & kNeeded))
+        throw local::NotSupported(fmt::format("message {} of its header is unknown and must not be", message.type));
       in.skip(version_2_ ? (creation_order_ ? 2 : 0) : 3);
+      message.at = block.offset + static_cast<int64_t>(in.position());
       message.body = in.take(size);
+      if (version_2_) message.checked = {block.offset - block.head, block.offset + block.bytes};
       if (message.type == HeaderMessage::kContinuation) {
         Cursor to(message.body, "a continuation message");
         Block next{to.address(format_), 0};
         next.bytes = to.length(format_);
         if (version_2_) {  // signature before, checksum after
-          const auto head = read_range(file_, next.offset, 4, "a block of an object header");
-          Cursor(head, "a block of an object header").signature("OCHK");
-          next.offset += 4;
-          next.bytes -= 8;
+          constexpr int64_t kSignatureBytes = 4;
+          const auto head = read_range(file_, next.offset, kSignatureBytes, kWhat);
+          Cursor(head, kWhat).signature("OCHK");
+          next.offset += kSignatureBytes;
+          next.bytes -= kSignatureBytes + kChecksumBytes;
+          next.head = kSignatureBytes;
         }
         add(next);
       } else if (!use(message)) {
@@ -166,14 +192,17 @@ LayoutMessage parse_layout(std::span<const std::byte> message, const FileFormat&
     const int dims = in.u8();
     const unsigned kind = in.u8();
     in.skip(5);
+    if (dims < 1 || dims > local::kMaxDims + 1) damaged(fmt::format("a layout of {} dimensions", dims));
     if (kind == kCompact) {
       out.kind = LayoutMessage::Kind::compact;
     } else if (kind == kContiguous) {
       out.kind = LayoutMessage::Kind::contiguous;
       out.address = in.address(format);
     } else if (kind == kChunked) {
+      const auto address_at = static_cast<int64_t>(in.position());
       const int64_t address = in.address(format);
       out = parse_chunked(in, format, dims, /*address_first=*/false);
+      out.address_at = address_at;
       out.address = address;
     } else {
       out.reason = fmt::format("layout class {}", kind);
@@ -196,7 +225,9 @@ LayoutMessage parse_layout(std::span<const std::byte> message, const FileFormat&
   } else if (kind == kChunked) {
     out = parse_newer_chunked(in, format);
   } else if (kind == kVirtual) {
-    out.reason = "a virtual data set";
+    out.kind = LayoutMessage::Kind::virtual_;
+    out.address = in.address(format);
+    out.heap_index = in.u32();
   } else {
     out.reason = fmt::format("layout class {}", kind);
   }

@@ -1,118 +1,33 @@
 // Chunk indexes that are B-trees of version 2, of data sets with several axes without limit.
 #include <fmt/format.h>
 
-#include <bit>
-#include <vector>
-
 #include "quarry/io/hdf5/parse/chunk_collector.h"
+#include "quarry/io/hdf5/parse/record_tree.h"
 #include "quarry/local/base/detail.h"
 
 namespace quarry::io::hdf5 {
-namespace {
-
-constexpr int kChecksumBytes = 4, kMaskBytes = 4, kPlaceBytes = 8;
-constexpr int64_t kNodeBegin = 4 + 1 + 1;
-
-// Bytes that hold numbers up to `most`.
-int width_of(uint64_t most) { return most == 0 ? 1 : (std::bit_width(most) - 1) / 8 + 1; }
-
-class Tree {
- public:
-  Tree(BlockReader& blocks, const FileFormat& format, const LayoutMessage& layout, ChunkCollector& out)
-      : blocks_(blocks), format_(format), layout_(layout), out_(out), type_(out.filtered() ? 11 : 10) {}
-
-  void read() {
-    constexpr const char* kWhat = "the head of a version 2 B-tree";
-    const auto head = blocks_.read(
-        layout_.address,
-        4 + 1 + 1 + 4 + 2 + 2 + 1 + 1 + format_.offset_bytes + 2 + format_.length_bytes + kChecksumBytes, kWhat);
-    Cursor in(head, kWhat);
-    in.signature("BTHD");
-    if (in.u8() != 0) damaged("a version 2 B-tree of unknown version");
-    if (in.u8() != type_) damaged("a version 2 B-tree of something else than chunks");
-    node_bytes_ = in.u32();
-    record_bytes_ = in.u16();
-    const int depth = in.u16();
-    in.skip(2);  // when nodes are split and merged
-    const int64_t root = in.address(format_);
-    const int64_t records = in.u16();
-    size_bytes_ = static_cast<int>(record_bytes_) - format_.offset_bytes - kPlaceBytes * out_.rank() -
-                  (out_.filtered() ? kMaskBytes : 0);
-    if (out_.filtered() ? size_bytes_ < 1 || size_bytes_ > 8 : size_bytes_ != 0)
-      damaged(fmt::format("records of {} bytes in a chunk index", record_bytes_));
-    measure(depth);
-    if (root != kNoAddress) node(root, depth, records);
-  }
-
- private:
-  // How many records nodes of every level can have decides how wide the counts in their parents are.
-  void measure(int depth) {
-    constexpr int kMostDepth = 64;
-    const int64_t room = node_bytes_ - kNodeBegin - kChecksumBytes;
-    if (depth > kMostDepth || room < record_bytes_) damaged("a version 2 B-tree of wild parameters");
-    uint64_t most = static_cast<uint64_t>(room / record_bytes_), below = most;
-    most_.push_back(static_cast<int64_t>(most));
-    below_width_.push_back(0);
-    count_width_ = width_of(most);
-    for (int level = 1; level <= depth; ++level) {
-      const int64_t pointer = format_.offset_bytes + count_width_ + below_width_.back();
-      if (room < record_bytes_ + 2 * pointer) damaged("a version 2 B-tree of wild parameters");
-      most = static_cast<uint64_t>((room - pointer) / (record_bytes_ + pointer));
-      if (__builtin_mul_overflow(below, most + 1, &below) || __builtin_add_overflow(below, most, &below))
-        damaged("a version 2 B-tree of wild parameters");
-      most_.push_back(static_cast<int64_t>(most));
-      below_width_.push_back(width_of(below));
-    }
-  }
-
-  void node(int64_t address, int level, int64_t records) {
-    constexpr const char* kWhat = "a node of the chunk index";
-    const auto depth = static_cast<size_t>(level);
-    if (records > most_[depth]) damaged(fmt::format("{} records in a node of the chunk index", records));
-    // Levels below the children's: the sum of records under a child is not stored for leaves.
-    const int below = level > 1 ? below_width_[depth - 1] : 0;
-    const int64_t pointers = level > 0 ? (records + 1) * (format_.offset_bytes + count_width_ + below) : 0;
-    const auto block = blocks_.read(address, kNodeBegin + records * record_bytes_ + pointers + kChecksumBytes, kWhat);
-    Cursor in(block, kWhat);
-    in.signature(level > 0 ? "BTIN" : "BTLF");
-    if (in.u8() != 0) damaged("a node of the chunk index of unknown version");
-    if (in.u8() != type_) damaged("a node of the chunk index is of another kind");
-    for (int64_t i = 0; i < records; ++i) record(in);
-    for (int64_t i = 0; level > 0 && i <= records; ++i) {
-      const int64_t child = in.address(format_);
-      const auto count = static_cast<int64_t>(in.number(count_width_));
-      in.skip(static_cast<size_t>(below));
-      if (child == kNoAddress) damaged("an inner node of the chunk index has no child");
-      node(child, level - 1, count);
-    }
-  }
-
-  void record(Cursor& in) {
-    const StoredChunk chunk = out_.stored(in, format_, size_bytes_);
-    local::Dims at = local::Dims::filled(out_.rank());
-    for (int64_t& place : at) {
-      const uint64_t stated = in.number(kPlaceBytes);
-      place = stated > static_cast<uint64_t>(INT64_MAX) ? INT64_MAX : static_cast<int64_t>(stated);
-    }
-    out_.add(at, chunk);
-  }
-
-  BlockReader& blocks_;
-  const FileFormat& format_;
-  const LayoutMessage& layout_;
-  ChunkCollector& out_;
-  const unsigned type_;
-  int64_t node_bytes_ = 0, record_bytes_ = 0;
-  int size_bytes_ = 0, count_width_ = 0;
-  std::vector<int64_t> most_;     // records in a node, by level from the leaves
-  std::vector<int> below_width_;  // bytes of the number of records at and below a node; 0 of leaves
-};
-
-}  // namespace
 
 void read_version_2_tree(BlockReader& blocks, const FileFormat& format, const LayoutMessage& layout,
                          ChunkCollector& out) {
-  Tree(blocks, format, layout, out).read();
+  constexpr int kMaskBytes = 4, kPlaceBytes = 8;
+  int size_bytes = 0;
+  for_each_record(
+      blocks, format, layout.address, out.filtered() ? record_type::kFilteredChunk : record_type::kChunk,
+      [&](int64_t record_bytes) {
+        size_bytes = static_cast<int>(record_bytes) - format.offset_bytes - kPlaceBytes * out.rank() -
+                     (out.filtered() ? kMaskBytes : 0);
+        if (out.filtered() ? size_bytes < 1 || size_bytes > 8 : size_bytes != 0)
+          damaged(fmt::format("records of {} bytes in a chunk index", record_bytes));
+      },
+      [&](Cursor& in) {
+        const StoredChunk chunk = out.stored(in, format, size_bytes);
+        local::Dims at = local::Dims::filled(out.rank());
+        for (int64_t& place : at) {
+          const uint64_t stated = in.number(kPlaceBytes);
+          place = stated > static_cast<uint64_t>(INT64_MAX) ? INT64_MAX : static_cast<int64_t>(stated);
+        }
+        out.add(at, chunk);
+      });
 }
 
 }  // namespace quarry::io::hdf5

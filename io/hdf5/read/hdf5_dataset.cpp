@@ -98,9 +98,9 @@ std::string Hdf5Dataset::layout() const {
 const ByteFile& Hdf5Dataset::file() const {
   const std::lock_guard lock(file_mutex_);
   if (!file_) {
-    auto opened = ByteFile::shared(stored_.info.file);
+    auto opened = ByteFile::shared(data_file(stored_));
     if (opened->size() < stored_.storage.file_bytes) {
-      throw local::IoError(fmt::format("'{}' has {} bytes, {} when it was first opened", stored_.info.file,
+      throw local::IoError(fmt::format("'{}' has {} bytes, {} when it was first opened", data_file(stored_),
                                        opened->size(), stored_.storage.file_bytes));
     }
     file_ = std::move(opened);
@@ -495,6 +495,25 @@ std::shared_ptr<Dataset> open_dataset(const std::string& file, const std::string
   if (!stored.unreadable.empty())
     throw local::NotSupported(fmt::format("'{}' in '{}': {}", stored.info.object, file, stored.unreadable));
   return std::make_shared<Hdf5Dataset>(std::move(stored));
+}
+
+bool for_each_stored_chunk(const Dataset& dataset, const std::function<bool(const local::Region&)>& use) {
+  const StoredDataset& stored = static_cast<const Hdf5Dataset&>(dataset).stored();
+  if (stored.storage.kind == Storage::Kind::contiguous && stored.storage.offset == kNoAddress) return true;
+  if (stored.storage.kind != Storage::Kind::chunked) return false;
+  const Dims &shape = stored.info.shape, &chunk = *stored.info.chunks, &grid = stored.storage.index.grid();
+  bool more = true;
+  stored.storage.index.for_each([&](const ChunkEntry& entry) {
+    local::Region region = local::Region::whole(shape);
+    int64_t number = entry.number;
+    for (int d = shape.size() - 1; d >= 0; --d) {
+      region.start[d] = number % grid[d] * chunk[d];
+      region.count[d] = std::min(chunk[d], shape[d] - region.start[d]);
+      number /= grid[d];
+    }
+    more = more && use(region);
+  });
+  return true;
 }
 
 std::shared_ptr<Dataset> dataset_of(const std::string& layout) {

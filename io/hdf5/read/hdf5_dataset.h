@@ -29,6 +29,7 @@ class Hdf5Dataset final : public Dataset {
   void visit(const local::Region& region, std::span<std::byte> scratch,
              const std::function<void(const Piece&)>& consume) const override;
   int64_t bytes_read() const override { return bytes_read_; }
+  const StoredDataset& stored() const { return stored_; }
 
  private:
   using Consume = std::function<void(const Piece&)>;

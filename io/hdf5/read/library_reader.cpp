@@ -8,8 +8,8 @@
 namespace quarry::io::hdf5 {
 
 LibraryReader::LibraryReader(const StoredDataset& stored)
-    : path_(stored.info.file),
-      object_(object_path(stored)),
+    : path_(data_file(stored)),
+      header_(stored.storage.header),
       dtype_(stored.info.dtype),
       bitfield_(stored.storage.bitfield),
       fields_(stored.storage.fields) {}
@@ -28,9 +28,13 @@ void LibraryReader::close() noexcept {
 void LibraryReader::open() {
   if (dataset_) return;
   close();
+  // The library crashes on some damaged files: what it will read is looked at before, also where the file is another
+  // one by now.
+  const auto checked = MetadataFile::open(path_);
+  check_for_library(*checked, read_object(checked->metadata, header_));
   file_ = open_file(path_, H5F_ACC_RDONLY);
-  dataset_ = open_object(file_, path_, object_);
-  if (!dataset_ || H5Iget_type(dataset_) != H5I_DATASET) throw_library_error("cannot be opened");
+  dataset_ = check_handle(H5Oopen_by_addr(file_, static_cast<haddr_t>(header_)), "cannot be opened");
+  if (H5Iget_type(dataset_) != H5I_DATASET) throw local::IoError("it is a data set no more");
   type_ = memory_type(dtype_, bitfield_, fields_);
 }
 

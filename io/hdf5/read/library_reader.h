@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "quarry/io/hdf5/library.h"
@@ -26,7 +27,8 @@ class LibraryReader {
   void open();
   void close() noexcept;
 
-  const std::string path_, object_;
+  const std::string path_;
+  const int64_t header_;  // where the library finds the object
   const local::DType dtype_;
   const bool bitfield_;
   const std::vector<std::string> fields_;

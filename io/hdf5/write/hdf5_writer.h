@@ -16,8 +16,9 @@ namespace quarry::io::hdf5 {
 
 class Hdf5Writer final : public Writer {
  public:
-  // `stored` describes what was created, at its place while it is written; `name` is the file as the user named it.
-  Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name);
+  // `stored` describes what was created, at its place while it is written; `name` is the file as the user named it;
+  // `places`: the index of chunks will be made of where they are.
+  Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name, bool places);
 
   const OutputSpec& spec() const override { return spec_; }
   const Format& format() const override { return hdf5::format(); }
@@ -27,9 +28,13 @@ class Hdf5Writer final : public Writer {
   std::span<const std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& strides,
                                     const local::Dims& count, std::span<std::byte> scratch) const override;
   int64_t encode_scratch_bytes() const override;
+  bool places_chunks() const override { return places_; }
+  uint32_t checksum_written(const local::Region& region) const override;
+  uint32_t checksum_written(const PlacedChunk& placed) const override;
+  PlacedChunk place(const local::Dims& chunk, int64_t offset, std::span<const std::byte> bytes) override;
   void sync() const override;
   int64_t bytes_written() const override { return bytes_written_; }
-  // Of a chunk that the creating rank stored.
+  // Of a chunk that the library stored.
   void count_written(int64_t bytes) { bytes_written_ += bytes; }
 
  private:
@@ -39,6 +44,7 @@ class Hdf5Writer final : public Writer {
   const OutputSpec spec_;
   const StoredDataset stored_;
   const std::string name_;
+  const bool places_;
   mutable std::mutex file_mutex_;
   mutable std::unique_ptr<ByteFile> file_;
   std::atomic<int64_t> bytes_written_{0};

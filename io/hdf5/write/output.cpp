@@ -1,23 +1,29 @@
 // Creating files and data sets, and making them visible as a whole.
 //
 // All is written to a Replacement, NAME.partial, which begins as a copy of the file where there is one and takes its
-// place at commit (docs/adr/0006). The library has the file open only while data sets are created and from the first
-// encoded chunk on.
+// place at commit (docs/adr/0006). The library has the file open only while data sets are created. Encoded chunks go
+// behind what it wrote, and their indexes behind them (metadata.h, docs/adr/0026); only in files whose free space is
+// managed the library stores them. Until then the file's signature says that it is unfinished.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <mutex>
 #include <optional>
 
 #include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/io/hdf5/describe.h"
 #include "quarry/io/hdf5/library.h"
+#include "quarry/io/hdf5/parse/signature.h"
 #include "quarry/io/hdf5/types.h"
 #include "quarry/io/hdf5/write/hdf5_writer.h"
+#include "quarry/io/hdf5/write/metadata.h"
 #include "quarry/io/storage/replacement.h"
 #include "quarry/local/base/detail.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/base/trace.h"
 
 namespace quarry::io {
@@ -28,6 +34,7 @@ using local::Dims;
 
 // Data of at least this size begins at a page of the file: reads and writes then touch no page twice.
 constexpr hsize_t kAlignedBytes = 64 << 10, kPageBytes = 4096;
+constexpr int64_t kMetadataAlignment = 8;
 
 // The specification as it will be created. Throws InvalidArgument for what cannot be.
 OutputSpec checked_spec(OutputSpec spec) {
@@ -162,13 +169,58 @@ class Hdf5Output final : public OutputFile {
     check_targets(overwrite);
     place_.emplace(file_, unfiltered_bytes());
     create_all();
+    bytes_.emplace(place_->path(), ByteFile::Mode::write);
+    prepare_places();
     for (size_t i = 0; i < specs_.size(); ++i) locate(i);
+    mark(FileState::unfinished);
+  }
+
+  // Goes on with one that was kept.
+  Hdf5Output(const std::string& file, ByteReader kept) : file_(file) {
+    place_.emplace(file_, kept.get_string());
+    bytes_.emplace(place_->path(), ByteFile::Mode::write);
+    mark(FileState::unfinished);  // it may have been about to be committed
+    places_ = kept.get<bool>();
+    placed_begin_ = kept.get<int64_t>();
+    end_ = placed_begin_;
+    const auto count = kept.get<int64_t>();
+    placed_.resize(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      writers_.push_back(std::static_pointer_cast<Hdf5Writer>(writer_of(kept.get_string())));
+      specs_.push_back(writers_.back()->spec());
+      indexes_.emplace_back();
+      if (kept.get<bool>()) indexes_.back() = deserialize_new_index(kept);
+    }
+  }
+
+  std::string keep() override {
+    for (const OutputSpec& spec : specs_)
+      if (spec.text || (!places_ && !spec.filters.empty()))
+        throw local::NotSupported(
+            fmt::format("writing '{}' cannot be resumed: the HDF5 library must write '{}' itself", file_, spec.object));
+    place_->keep();
+    place_->sync();
+    ByteWriter out;
+    out.put_string(place_->state());
+    out.put(places_);
+    out.put(placed_begin_);
+    out.put<int64_t>(std::ssize(specs_));
+    for (size_t i = 0; i < specs_.size(); ++i) {
+      out.put_string(writers_[i]->layout());
+      out.put(indexes_[i].has_value());
+      if (indexes_[i]) serialize(*indexes_[i], out);
+    }
+    return out.take();
   }
 
   std::shared_ptr<Writer> writer(size_t index) override { return writers_.at(index); }
 
   void write_encoded(size_t index, const Dims& chunk, std::span<const std::byte> bytes) override {
     const OutputSpec& spec = specs_.at(index);
+    if (places_) {
+      const PlacedChunk placed = writers_[index]->place(chunk, reserve(std::ssize(bytes)), bytes);
+      return add_placed(index, std::span(&placed, 1));
+    }
     const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
     {
       const LibraryLock lock;
@@ -192,13 +244,34 @@ class Hdf5Output final : public OutputFile {
     local::trace(std::move(event));
   }
 
+  int64_t reserve(int64_t bytes) override {
+    QUARRY_CHECK(places_ && bytes >= 0);
+    return end_.fetch_add(bytes);
+  }
+
+  void add_placed(size_t index, std::span<const PlacedChunk> chunks) override {
+    const std::lock_guard lock(placed_mutex_);
+    std::vector<PlacedChunk>& placed = placed_.at(index);
+    placed.insert(placed.end(), chunks.begin(), chunks.end());
+    // Those of a run that is resumed come before others are reserved.
+    for (const PlacedChunk& chunk : chunks) end_ = std::max(end_.load(), chunk.offset + chunk.bytes);
+  }
+
   void commit() override {
     {
       const LibraryLock lock;
       datasets_.clear();
       if (opened_) close_file(opened_);
     }
-    place_->commit();
+    if (places_) index_placed();
+    place_->sync();  // no signature before everything else is there
+    mark(FileState::whole);
+    try {
+      place_->commit();
+    } catch (...) {  // interrupted, or the file that it was to replace is another one
+      mark(FileState::unfinished);
+      throw;
+    }
   }
 
  private:
@@ -276,25 +349,75 @@ class Hdf5Output final : public OutputFile {
       throw local::IoError(
           fmt::format("cannot write '{}' to '{}' by offset: {}", spec.object, file_, stored.info.library_reason));
     if (spec.filters.empty() && !place_->fresh()) clear_reused(stored, place_->copied_bytes());
-    writers_.push_back(std::make_shared<Hdf5Writer>(spec, std::move(stored), file_));
+    writers_.push_back(std::make_shared<Hdf5Writer>(spec, std::move(stored), file_, places_ && !spec.filters.empty()));
   }
 
   void clear_reused(const StoredDataset& stored, int64_t old_bytes) const {
-    const ByteFile file(place_->path(), ByteFile::Mode::write);
     const auto clear = [&](int64_t offset, int64_t bytes) {
       bytes = std::min(bytes, old_bytes - offset);
       const std::vector<std::byte> zeros(static_cast<size_t>(std::clamp<int64_t>(bytes, 0, 1 << 20)));
       for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(zeros.size()))
-        file.write_at(offset + done, std::span(zeros).first(static_cast<size_t>(
-                                         std::min<int64_t>(static_cast<int64_t>(zeros.size()), bytes - done))));
+        bytes_->write_at(offset + done, std::span(zeros).first(static_cast<size_t>(
+                                            std::min<int64_t>(static_cast<int64_t>(zeros.size()), bytes - done))));
     };
     if (stored.storage.kind == Storage::Kind::contiguous && stored.storage.offset != kNoAddress)
       clear(stored.storage.offset, stored.info.stored_bytes);
     stored.storage.index.for_each([&](const ChunkEntry& entry) { clear(entry.address, entry.bytes); });
   }
 
+  // Where encoded chunks may be put, and what their indexes will need; `places_` stays false where the library must
+  // store them.
+  void prepare_places() {
+    const Handle opened = open_file(place_->path(), H5F_ACC_RDONLY);
+    const ByteFile& file = *bytes_;
+    const std::optional<FileFormat> format = file_format(opened, file.size());
+    indexes_.resize(specs_.size());
+    places_ = format && ends_where_it_says(file, *format);
+    for (size_t i = 0; i < specs_.size() && places_; ++i) {
+      if (specs_[i].filters.empty()) continue;
+      const Handle dataset = check_handle(H5Dopen2(opened, specs_[i].object.c_str(), H5P_DEFAULT),
+                                          fmt::format("writing '{}' to '{}'", specs_[i].object, file_));
+      indexes_[i] = describe_new_index(opened, dataset, file);
+      places_ = indexes_[i].has_value();
+    }
+    placed_.resize(specs_.size());
+    end_ = placed_begin_ = file.size();
+  }
+
+  void index_placed() {
+    int64_t end = placed_begin_;
+    for (std::vector<PlacedChunk>& chunks : placed_) {
+      std::ranges::stable_sort(chunks, {}, &PlacedChunk::number);
+      // Of those with one number the last one.
+      const auto first = std::unique(chunks.rbegin(), chunks.rend(),
+                                     [](const PlacedChunk& a, const PlacedChunk& b) { return a.number == b.number; });
+      chunks.erase(chunks.begin(), first.base());
+      for (const PlacedChunk& chunk : chunks) end = std::max(end, chunk.offset + chunk.bytes);
+    }
+    if (end == placed_begin_) return;
+    for (size_t i = 0; i < placed_.size(); ++i) {
+      if (!indexes_[i]) continue;
+      end = index_chunks(*bytes_, *indexes_[i], specs_[i].shape, local::itemsize(specs_[i].dtype), placed_[i],
+                         local::align_up(end, kMetadataAlignment));
+    }
+    bytes_->resize(end);
+    for (const std::optional<NewIndex>& index : indexes_) {
+      if (!index) continue;
+      set_end(*bytes_, index->format, end);
+      return;
+    }
+  }
+
+  void mark(FileState state) const {
+    std::optional<Signature> signature = find_signature(*bytes_);
+    QUARRY_CHECK(signature);
+    signature->state = state;
+    put_signature(*bytes_, *signature);
+  }
+
   void open_for_chunks(size_t index) {
     if (!opened_) {
+      mark(FileState::whole);  // else the library does not open it
       opened_ = open_file(place_->path(), H5F_ACC_RDWR);
       datasets_.resize(specs_.size());
     }
@@ -305,9 +428,17 @@ class Hdf5Output final : public OutputFile {
 
   const std::string file_;
   std::optional<Replacement> place_;  // the file that is written; closed by the library before it goes
+  std::optional<ByteFile> bytes_;     // the same, whether it keeps its name or not
   std::vector<OutputSpec> specs_;
   std::vector<std::shared_ptr<Hdf5Writer>> writers_;
-  Handle opened_;  // while encoded chunks are stored
+  // Encoded chunks: placed, or stored by the library.
+  bool places_ = false;
+  std::vector<std::optional<NewIndex>> indexes_;  // none of data sets that are not filtered
+  int64_t placed_begin_ = 0;
+  std::atomic<int64_t> end_{0};  // of the room that is reserved
+  std::mutex placed_mutex_;
+  std::vector<std::vector<PlacedChunk>> placed_;
+  Handle opened_;
   std::vector<Handle> datasets_;
 };
 
@@ -315,6 +446,10 @@ class Hdf5Output final : public OutputFile {
 
 std::unique_ptr<OutputFile> create_output(const std::string& file, std::vector<OutputSpec> specs, bool overwrite) {
   return std::make_unique<Hdf5Output>(file, std::move(specs), overwrite);
+}
+
+std::unique_ptr<OutputFile> resume_output(const std::string& file, const std::string& kept) {
+  return std::make_unique<Hdf5Output>(file, ByteReader(kept));
 }
 
 }  // namespace hdf5

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "quarry/io/hdf5/filters.h"
+#include "quarry/io/storage/inflate.h"
 #include "quarry/io/storage/pieces.h"
 #include "quarry/io/storage/runs.h"
 #include "quarry/io/storage/trace.h"
@@ -16,9 +17,9 @@ namespace hdf5 {
 
 using local::Dims;
 
-Hdf5Writer::Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name)
-    : spec_(std::move(spec)), stored_(std::move(stored)), name_(std::move(name)) {
-  if (!spec_.filters.empty()) return;
+Hdf5Writer::Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name, bool places)
+    : spec_(std::move(spec)), stored_(std::move(stored)), name_(std::move(name)), places_(places) {
+  if (!spec_.filters.empty() && !places_) return;
   // Now, while it has its name: discard_partial_files() may take that. An error is one of the first write.
   try {
     file();
@@ -35,6 +36,7 @@ std::string Hdf5Writer::layout() const {
   ByteWriter out;
   hdf5::serialize(named, out);
   out.put_string(name_);
+  out.put(places_);
   return out.take();
 }
 
@@ -106,6 +108,36 @@ std::span<const std::byte> Hdf5Writer::encode(const Dims& chunk, const void* fro
   return encode_chunk(info.filters, item, bytes, scratch);
 }
 
+PlacedChunk Hdf5Writer::place(const Dims& chunk, int64_t offset, std::span<const std::byte> bytes) {
+  QUARRY_CHECK(places_);
+  const Dims grid = chunk_grid(stored_.info.shape, *stored_.info.chunks);
+  const PlacedChunk placed{dot(chunk, local::contiguous_strides(grid, 1)), offset, std::ssize(bytes)};
+  const TraceCall traced("write", "write", spec_.object, chunk, placed.bytes, "encoded");
+  try {
+    file().write_at(offset, bytes);
+  } catch (const local::IoError& error) {
+    throw local::IoError(fmt::format("writing '{}' to '{}': {}", spec_.object, name_, error.what()));
+  }
+  bytes_written_ += placed.bytes;
+  return placed;
+}
+
+uint32_t Hdf5Writer::checksum_written(const local::Region& region) const {
+  ByteWriter out;
+  hdf5::serialize(stored_, out);
+  const std::shared_ptr<Dataset> written = dataset_of(out.take());
+  std::vector<std::byte> bytes(static_cast<size_t>(region.elements() * local::itemsize(stored_.info.dtype)));
+  std::vector<std::byte> scratch(static_cast<size_t>(written->read_scratch_bytes(region)));
+  written->read(region, bytes.data(), scratch);
+  return io::checksum(0, bytes);
+}
+
+uint32_t Hdf5Writer::checksum_written(const PlacedChunk& placed) const {
+  std::vector<std::byte> bytes(static_cast<size_t>(placed.bytes));
+  file().read_at(placed.offset, bytes);
+  return io::checksum(0, bytes);
+}
+
 void Hdf5Writer::sync() const {
   try {
     file().sync();
@@ -118,9 +150,10 @@ std::shared_ptr<Writer> writer_of(const std::string& layout) {
   ByteReader in(layout);
   StoredDataset stored = deserialize(in);
   std::string name = in.get_string();
+  const auto places = in.get<bool>();
   const DatasetInfo& info = stored.info;
   OutputSpec spec{info.object, info.shape, info.dtype, info.chunks, info.filters, info.attributes};
-  return std::make_shared<Hdf5Writer>(std::move(spec), std::move(stored), std::move(name));
+  return std::make_shared<Hdf5Writer>(std::move(spec), std::move(stored), std::move(name), places);
 }
 
 }  // namespace hdf5

@@ -51,6 +51,18 @@ TEST_F(FormatTest, TheNameDecidesWhereNothingIsRecognised) {
   EXPECT_EQ(format_to_write(dir_ / "new.other").name(), "HDF5");
 }
 
+TEST_F(FormatTest, AnUnfinishedOutputIsNoFile) {
+  for (const auto& [name, object] : {std::pair("a.npy", "/"), {"a.npz", "/x"}, {"a.csv", "/x"}, {"a.h5", "/x"}}) {
+    const std::string file = dir_ / name;
+    OutputSpec spec{object, {4}, DType::float64, {}, {}, {}};
+    format_to_write(file).prepare(spec);
+    const auto output = OutputFile::create(file, {spec}, false);
+    const std::string message =
+        message_of<local::IoError>([&, &object = object] { Dataset::open(file + ".partial", object); });
+    EXPECT_NE(message.find("unfinished output"), std::string::npos) << message;
+  }
+}
+
 TEST_F(FormatTest, AnUnknownFileListsTheFormats) {
   const std::string other = dir_ / "other.xyz";
   std::ofstream(other) << "some text";

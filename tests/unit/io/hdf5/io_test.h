@@ -91,6 +91,20 @@ inline Bytes pick(const Bytes& array, const Dims& shape, int64_t item, const Reg
   }
 }
 
+// Everything of a data set by H5Dread in the file's own type.
+inline Bytes library_read(const std::string& file, const std::string& object) {
+  const hid_t id = test::h5(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const hid_t dataset = test::h5(H5Dopen2(id, object.c_str(), H5P_DEFAULT));
+  const hid_t type = test::h5(H5Dget_type(dataset)), space = test::h5(H5Dget_space(dataset));
+  Bytes out(static_cast<size_t>(H5Sget_simple_extent_npoints(space)) * H5Tget_size(type));
+  test::h5(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out.data()));
+  H5Tclose(type);
+  H5Sclose(space);
+  H5Dclose(dataset);
+  H5Fclose(id);
+  return out;
+}
+
 inline Bytes random_bytes(size_t count, unsigned seed) {
   std::mt19937 random(seed);
   Bytes out(count);

@@ -623,9 +623,11 @@ TEST(ReadTest, ExternalVirtualAndLinkedDataSets) {
   for (const char* object : {"/external", "/virtual", "/linked", "/soft"}) {
     SCOPED_TRACE(object);
     const auto dataset = Dataset::open(file, object);
-    EXPECT_FALSE(dataset->info().direct);
-    EXPECT_FALSE(dataset->info().library_reason.empty());
+    const bool direct = object == std::string("/linked");
+    EXPECT_EQ(dataset->info().direct, direct);
+    EXPECT_EQ(dataset->info().library_reason.empty(), direct);
     expect_regions(*dataset, expected, 8, 3);
+    expect_regions(*Dataset::deserialize(dataset->serialize()), expected, 8, 3);
   }
   EXPECT_EQ(Dataset::open(file, "/external")->info().layout, "external");
   EXPECT_EQ(Dataset::open(file, "/virtual")->info().layout, "virtual");

@@ -74,20 +74,6 @@ void write_encoded(OutputFile& output, size_t index, const Bytes& data) {
   }
 }
 
-// Everything of a data set by H5Dread in the file's own type.
-Bytes library_read(const std::string& file, const std::string& object) {
-  const hid_t id = h5(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
-  const hid_t dataset = h5(H5Dopen2(id, object.c_str(), H5P_DEFAULT));
-  const hid_t type = h5(H5Dget_type(dataset)), space = h5(H5Dget_space(dataset));
-  Bytes out(static_cast<size_t>(H5Sget_simple_extent_npoints(space)) * H5Tget_size(type));
-  h5(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out.data()));
-  H5Tclose(type);
-  H5Sclose(space);
-  H5Dclose(dataset);
-  H5Fclose(id);
-  return out;
-}
-
 Bytes values_of(DType dtype, const Dims& shape, unsigned seed) {
   Bytes data = random_bytes(static_cast<size_t>(local::element_count(shape) * local::itemsize(dtype)), seed);
   if (dtype == DType::bool_)
