@@ -99,6 +99,7 @@ class Map final : public Chunkwise {
   std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> arguments, int64_t room) const override;
   void check(std::span<const op::ArraySpec> arguments) const;
 
+  std::optional<int> selects_along() const override { return spec_.selects_along; }
   void needs(const op::Call& call, int64_t chunk, std::vector<op::Need>& needs) const override;
   int64_t scratch_bytes(const op::Call& call, int64_t chunk) const override;
 

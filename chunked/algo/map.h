@@ -48,6 +48,7 @@ struct MapSpec {
   // Chunks may be cut further where a task does not fit the budget: the result for a part of a chunk is that part of
   // the chunk's, to the bit. Arguments follow the outputs by their own cuts, without halos.
   bool may_be_cut = false;
+  std::optional<int> selects_along = {};  // as Operator's
   // Instead of `function`: writes the chunks of the outputs itself, so that large ones are not copied.
   std::function<void(std::span<const local::NdArray>, const ChunkPlace&, std::span<const local::NdArray> outputs)>
       into = nullptr;

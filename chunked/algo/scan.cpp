@@ -1,8 +1,9 @@
 // Prefixes' folds along an axis that is cut into chunks: y[i] = x[0] + ... + x[i] for an associative +.
 //
-// For a line of n chunks c_0 ... c_(n-1): every chunk's total is the last element of its own scan; the carry of chunk i
-// is the fold of the totals before it, in order; y = carry + scan of the chunk. Totals and carries have an element per
-// chunk and line, so x is read twice and y written once, and no two chunks are in one task. The same totals are what
+// For a line of n chunks c_0 ... c_(n-1): every chunk's total is the last element of its own scan, which is read for it
+// and not written; the carry of chunk i is the fold of the totals before it, in order; y = carry + scan of the chunk,
+// in one pass. Totals and carries have an element per chunk and line, so x is read twice and y written once, and no two
+// chunks are in one task. The same totals are what
 // the last elements of chunks are made of, so sums of positive numbers ascend across chunks too. Where the order of
 // the operations makes no difference (integers, extremes, truth), totals are folds per chunk, which fuse with what x is
 // computed from. Bits depend on the chunks alone. An axis of one chunk is one scan per chunk.
@@ -26,13 +27,13 @@ using local::NdArray;
 
 struct Scan {
   std::string name;
-  int64_t bytes_per_element = 0;                                   // of positions and masks on the way
-  uint64_t identity = 0;                                           // of what the functions capture
-  DType dtype = DType::float64;                                    // of the result
-  std::function<void(const NdArray& x, const NdArray& out)> scan;  // of a chunk, along the axis
+  int64_t bytes_per_element = 0;  // of positions and masks on the way
+  uint64_t identity = 0;          // of what the functions capture
+  DType dtype = DType::float64;   // of the result
+  // Of a chunk, along the axis; after `before`, of length 1 along the axis, where there is something.
+  std::function<void(const NdArray& x, const std::optional<NdArray>& before, const NdArray& out)> scan;
+  std::function<void(const NdArray& x, const NdArray& out)> last;  // the last elements of that alone
   std::function<NdArray(const NdArray&)> scan_totals;              // of the results of that
-  // A carry, of length 1 along the axis, with a scan, in place.
-  std::function<void(const NdArray& carry, const NdArray& chunk)> combine;
   std::optional<local::Reduction> fold = {};  // that gives the last element of a chunk's scan exactly
 };
 
@@ -55,7 +56,7 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
     whole.bytes_per_element = scan.bytes_per_element;
     whole.by_trial = true;
     whole.into = [scan](std::span<const NdArray> arrays, const ChunkPlace&, std::span<const NdArray> outputs) {
-      scan.scan(arrays[0], outputs[0]);
+      scan.scan(arrays[0], {}, outputs[0]);
     };
     return map(std::move(whole), {arg})[0];
   }
@@ -72,11 +73,9 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
     if (scan.fold) return expr::fold_chunks(*scan.fold, arg, uint32_t{1} << axis, grid, scan.dtype);
     MapSpec totals{scan.name + " totals", identity, {along}, {with_axis(each)}, nullptr, {}};
     totals.bytes_per_element = scan.bytes_per_element;
-    totals.function = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace&) {
-      const NdArray chunk(arrays[0].shape(), scan.dtype);
-      scan.scan(arrays[0], chunk);
-      const int64_t n = chunk.shape()[axis];
-      return std::vector<NdArray>{part(chunk, axis, n - 1, n)};
+    totals.by_trial = true;
+    totals.into = [scan](std::span<const NdArray> arrays, const ChunkPlace&, std::span<const NdArray> outputs) {
+      scan.last(arrays[0], outputs[0]);
     };
     return map(std::move(totals), {arg})[0];
   };
@@ -93,16 +92,38 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
   };
   const NodePtr carry = map(std::move(carries), {total})[0];
 
+  // A chunk reads its own carries, or, where that is little beside it, those of all chunks of the line: no part of them
+  // has to be taken out then.
+  const int64_t elements = local::element_count(grid.largest()), carried = elements / grid.axis(axis).largest() * count;
+  const bool takes_all = 8 * carried <= elements;
   std::vector<Along> of_carry = along;
-  of_carry[static_cast<size_t>(axis)] = Along::following(axis, each);
+  of_carry[static_cast<size_t>(axis)] = takes_all ? Along::whole() : Along::following(axis, each);
   MapSpec sums{scan.name, identity, {along, of_carry}, {result}, nullptr, {}};
   sums.bytes_per_element = scan.bytes_per_element;
   sums.by_trial = true;
-  sums.into = [scan, axis](std::span<const NdArray> arrays, const ChunkPlace& place, std::span<const NdArray> outputs) {
-    scan.scan(arrays[0], outputs[0]);
-    if (place.coordinates[axis] > 0) scan.combine(arrays[1], outputs[0]);
+  sums.into = [scan, axis, takes_all](std::span<const NdArray> arrays, const ChunkPlace& place,
+                                      std::span<const NdArray> outputs) {
+    const int64_t i = place.coordinates[axis];
+    std::optional<NdArray> before;
+    if (i > 0) before = takes_all ? part(arrays[1], axis, i, i + 1) : arrays[1];
+    scan.scan(arrays[0], before, outputs[0]);
   };
   return map(std::move(sums), {arg, carry})[0];
+}
+
+// A scan that is a function of whole chunks and its combination with a carry, in place.
+void scan_whole(Scan& scan, int axis, const std::function<void(const NdArray& x, const NdArray& out)>& whole,
+                const std::function<void(const NdArray& carry, const NdArray& chunk)>& combine) {
+  scan.scan = [whole, combine](const NdArray& x, const std::optional<NdArray>& before, const NdArray& out) {
+    whole(x, out);
+    if (before) combine(*before, out);
+  };
+  scan.last = [whole, axis, dtype = scan.dtype](const NdArray& x, const NdArray& out) {
+    const NdArray chunk(x.shape(), dtype);
+    whole(x, chunk);
+    const int64_t n = x.shape()[axis];
+    out.assign(part(chunk, axis, n - 1, n));
+  };
 }
 
 // The reduction that gives the same in any order of the operations, if there is one.
@@ -132,21 +153,28 @@ NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<DTy
   scan.name = std::string(skip_nan ? "nan" : "") + local::info(op).name + ".accumulate";
   scan.identity = op::Hash().add(static_cast<int>(op)).add(dtype ? static_cast<int>(*dtype) : -1).add(skip_nan).value;
   scan.dtype = local::fold_dtype(op, arg->dtype, dtype, {});
-  scan.scan = [op, axis, dtype = scan.dtype, skip_nan](const NdArray& x, const NdArray& out) {
-    if (!skip_nan)
-      ops::ufunc_accumulate(op, x, axis, dtype, out);
-    else if (op == "add"_op)
-      ops::nancumsum(x, axis, dtype, out);
-    else
-      ops::nancumprod(x, axis, dtype, out);
-  };
   scan.scan_totals = [op, axis, dtype = scan.dtype](const NdArray& x) {
     return ops::ufunc_accumulate(op, x, axis, dtype);
   };
-  if (!skip_nan) scan.fold = exact_fold(op, scan.dtype);
-  scan.combine = [op, dtype = scan.dtype](const NdArray& carry, const NdArray& chunk) {
-    local::apply(op, {carry, chunk}, local::UfuncOptions{.dtype = dtype, .out = chunk});
-  };
+  if (skip_nan) {
+    scan_whole(
+        scan, axis,
+        [op, axis, dtype = scan.dtype](const NdArray& x, const NdArray& out) {
+          if (op == "add"_op)
+            ops::nancumsum(x, axis, dtype, out);
+          else
+            ops::nancumprod(x, axis, dtype, out);
+        },
+        [op, dtype = scan.dtype](const NdArray& carry, const NdArray& chunk) {
+          local::apply(op, {carry, chunk}, local::UfuncOptions{.dtype = dtype, .out = chunk});
+        });
+  } else {
+    scan.scan = [op, axis](const NdArray& x, const std::optional<NdArray>& before, const NdArray& out) {
+      local::scan_axis(op, x, axis, out, before);
+    };
+    scan.last = [op, axis](const NdArray& x, const NdArray& out) { local::last_of_scan(op, x, axis, out); };
+    scan.fold = exact_fold(op, scan.dtype);
+  }
   return scanned(scan, arg, axis);
 }
 
@@ -156,11 +184,12 @@ NodePtr push(const NodePtr& arg, int axis) {
   scan.name = "push";
   scan.bytes_per_element = 3 * sizeof(int64_t);
   scan.dtype = arg->dtype;
-  scan.scan = [axis](const NdArray& x, const NdArray& out) { out.assign(pushed(x, axis)); };
   scan.scan_totals = [axis](const NdArray& x) { return pushed(x, axis); };
-  scan.combine = [](const NdArray& carry, const NdArray& chunk) {
-    local::apply("where"_op, {local::apply("isnan"_op, {chunk}), carry, chunk}, local::UfuncOptions{.out = chunk});
-  };
+  scan_whole(
+      scan, axis, [axis](const NdArray& x, const NdArray& out) { out.assign(pushed(x, axis)); },
+      [](const NdArray& carry, const NdArray& chunk) {
+        local::apply("where"_op, {local::apply("isnan"_op, {chunk}), carry, chunk}, local::UfuncOptions{.out = chunk});
+      });
   return scanned(scan, arg, axis);
 }
 

@@ -158,6 +158,7 @@ NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<co
                nullptr,
                {}};
   spec.bytes_per_element = kPositionBytes;
+  if (taken.chunks.size() == counts.size()) spec.selects_along = axis;
   spec.function = [axis](std::span<const NdArray> arrays, const ChunkPlace&) {
     return std::vector<NdArray>{ops::compress(arrays[1], arrays[0], axis)};
   };

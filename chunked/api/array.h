@@ -305,6 +305,11 @@ struct StoreOptions {
   bool overwrite = false;
   std::optional<Dims> chunks = {};  // of the file; default: contiguous unless filtered
   std::vector<io::Filter> filters = {};
+  // The output is kept where the run ends before it is complete: FILE.partial and, beside it, what is done and on the
+  // device. The next store() of the same arrays with this option, on any number of ranks, goes on with it and makes
+  // only what is missing; the result has the same bits. Throws InvalidArgument where what is kept is of other inputs,
+  // chunks or expressions, NotSupported for formats other than HDF5.
+  bool resume = false;
 };
 // Computes the arrays in one plan and writes them; the file changes only when all succeeded. Collective, blocking.
 void store(const std::string& file, const std::vector<StoreItem>& items, const StoreOptions& options = {});

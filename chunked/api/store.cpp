@@ -1,26 +1,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
 #include "quarry/chunked/api/ma.h"
 #include "quarry/chunked/api/nodes.h"
+#include "quarry/chunked/api/outputs.h"
+#include "quarry/chunked/exec/encoded_chunks.h"
+#include "quarry/chunked/exec/saved_output.h"
 #include "quarry/chunked/runtime/host_value.h"
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
-#include "quarry/io/byte_file.h"
 #include "quarry/io/format.h"
-#include "quarry/io/partial.h"
+#include "quarry/io/saved_job.h"
 #include "quarry/local/memory/policy.h"
 
 namespace quarry {
@@ -39,57 +41,6 @@ Dims default_file_chunks(const Dims& shape, local::DType dtype) {
     longest = (longest + 1) / 2;
   }
   return chunks;
-}
-
-// Encoded chunks of this rank, kept in a file beside the output until the creating rank registers them.
-class Spool {
- public:
-  explicit Spool(std::string path) : partial_(std::move(path)) {}
-  ~Spool() {
-    if (file_) std::fclose(file_);
-  }
-  Spool(const Spool&) = delete;
-  Spool& operator=(const Spool&) = delete;
-
-  void append(const Dims& chunk, std::span<const std::byte> bytes) {
-    const std::lock_guard lock(mutex_);
-    if (!file_) file_ = std::fopen(partial_.path().c_str(), "wb");  // over what a killed run left
-    std::vector<int64_t> record{static_cast<int64_t>(bytes.size())};
-    record.insert(record.end(), chunk.begin(), chunk.end());
-    if (!file_ || std::fwrite(record.data(), sizeof(int64_t), record.size(), file_) != record.size() ||
-        std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) {
-      throw local::IoError(fmt::format("cannot write '{}': {}", partial_.path(), io::system_reason(errno)));
-    }
-  }
-  void flush() {
-    if (file_ && std::fflush(file_) != 0)
-      throw local::IoError(fmt::format("cannot write '{}': {}", partial_.path(), io::system_reason(errno)));
-  }
-
- private:
-  io::Partial partial_;
-  std::mutex mutex_;
-  std::FILE* file_ = nullptr;
-};
-
-// The creating rank reads another rank's spool.
-void register_spool(const std::string& path, int ndim,
-                    const std::function<void(const Dims&, std::span<const std::byte>)>& add) {
-  std::FILE* const file = std::fopen(path.c_str(), "rb");
-  if (!file) return;  // that rank had no chunk
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closer(file, std::fclose);
-  std::vector<int64_t> record(static_cast<size_t>(ndim) + 1);
-  std::vector<std::byte> bytes;
-  while (std::fread(record.data(), sizeof(int64_t), record.size(), file) == record.size()) {
-    bytes.resize(static_cast<size_t>(record[0]));
-    if (std::fread(bytes.data(), 1, bytes.size(), file) != bytes.size())
-      throw local::IoError(fmt::format("'{}' is incomplete", path));
-    add(Dims(record.begin() + 1, record.end()), bytes);
-  }
-}
-
-std::string spool_path(const std::string& file, size_t item, int rank) {
-  return fmt::format("{}.partial.{}.{}", file, item, rank);
 }
 
 // Writes the file chunks inside a chunk of the computation through the filters.
@@ -153,20 +104,58 @@ const io::Format& format_on_rank_0(const std::string& file, comm::Communicator& 
   return **found;
 }
 
-void store_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options) {
+// What must be the same for one run to go on with the output of another: whatever the bits of the result depend on.
+io::JobDescription description_of(const std::vector<io::OutputSpec>& specs, const std::vector<Array>& arrays,
+                                  const plan::Plan& plan) {
+  io::JobDescription all;
+  std::set<std::pair<std::string, std::string>> inputs;
+  for (const plan::Stage& stage : plan.stages)
+    for (const plan::Input* input : stage.reads())
+      if (input->array.dataset) inputs.emplace(input->array.dataset->info().file, input->array.dataset->info().object);
+  for (const auto& [file, object] : inputs) {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(file, error);
+    const auto changed = std::filesystem::last_write_time(file, error).time_since_epoch().count();
+    all.emplace_back("input " + file + ":" + object, fmt::format("{} bytes changed at {}", bytes, changed));
+  }
+  all.emplace_back("the kind of device", local::name(Runtime::current().device().kind));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const io::OutputSpec& spec = specs[i];
+    const std::string of = " of " + spec.object;
+    all.emplace_back("the shape" + of, local::to_string(spec.shape));
+    all.emplace_back("the dtype" + of, local::name(spec.dtype));
+    all.emplace_back("the chunks in the file" + of, spec.chunks ? local::to_string(*spec.chunks) : "none");
+    all.emplace_back("the filter" + of, spec.filters.empty() ? "none" : io::to_string(spec.filters));
+    all.emplace_back("the chunks" + of, arrays[i].chunks().to_string());
+    all.emplace_back("the expression" + of, fmt::format("{:016x}", arrays[i].node()->hash));
+  }
+  // Results inside the plan have chunks too, which may depend on the budget.
+  uint64_t chunks = 0;
+  for (const plan::Stage& stage : plan.stages) chunks = (chunks ^ stage.grid.hash()) * 0x9e3779b97f4a7c15u + 1;
+  all.emplace_back("the plan (of other chunks or another memory budget)", fmt::format("{:016x}", chunks));
+  return all;
+}
+
+// `own` is empty, or has what belongs to each item.
+void store_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options,
+                 const std::vector<detail::OutputItem>& own = {}) {
   Runtime& runtime = Runtime::current();
   comm::Communicator& communicator = runtime.communicator();
   const bool creator = runtime.rank() == 0;
   const io::Format& format = format_on_rank_0(file, communicator);
+  bool resumed = false;
 
   std::vector<io::OutputSpec> specs;
   std::vector<Array> arrays;
   for (const auto& [item, fill_value] : items) {
     io::OutputSpec spec{item.path, item.array.shape(), item.array.dtype(), {}, {}, {}};
     spec.fill_value = fill_value;
+    const detail::OutputItem* const mine = own.empty() ? nullptr : &own[specs.size()];
+    if (mine != nullptr) spec.attributes = mine->attributes;
     if (item.array.ndim() > 0) {
-      if (options.chunks && options.chunks->size() == item.array.ndim()) spec.chunks = options.chunks;
-      spec.filters = options.filters;
+      const std::optional<Dims>& chunks = mine != nullptr ? mine->chunks : options.chunks;
+      if (chunks && chunks->size() == item.array.ndim()) spec.chunks = chunks;
+      spec.filters = mine != nullptr ? mine->filters : options.filters;
       if (!spec.filters.empty() && !spec.chunks) spec.chunks = default_file_chunks(spec.shape, spec.dtype);
     }
     format.prepare(spec);
@@ -188,7 +177,16 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   std::vector<std::shared_ptr<io::Writer>> writers;
   if (creator) {
     try {
-      output = format.create(file, specs, options.overwrite);
+      const auto saved = options.resume ? io::find_saved_job(file) : std::nullopt;
+      const io::JobDescription description = description_of(specs, arrays, plan);
+      if (saved) {
+        io::check_same_job(file, saved->description, description);
+        output = format.resume(file, saved->kept);
+        resumed = true;
+      } else {
+        output = format.create(file, specs, options.overwrite);
+        if (options.resume) io::save_job(file, {description, output->keep()});
+      }
       for (size_t i = 0; i < items.size(); ++i) {
         writers.push_back(output->writer(i));
         layouts[i] = writers.back()->serialize();
@@ -203,27 +201,35 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
     if (!creator) writers.push_back(io::Writer::deserialize(layout));
   }
 
-  std::vector<std::unique_ptr<Spool>> spools;
-  std::mutex registering;
+  std::optional<exec::SavedOutput> saved;
+  exec::EncodedChunks::Note note;
+  if (options.resume) {
+    std::vector<exec::SavedOutput::Item> saved_items;
+    for (size_t i = 0; i < items.size(); ++i) saved_items.push_back({writers[i], arrays[i].chunks()});
+    saved.emplace(communicator, file, std::move(saved_items), output.get(), resumed);
+    note = [&](size_t item, const io::PlacedChunk& placed, std::span<const std::byte> bytes) {
+      saved->note(item, placed, bytes);
+    };
+  }
+  exec::EncodedChunks encoded(communicator, output.get(), file, writers, note);
   std::vector<Sink> sinks;
   for (size_t i = 0; i < items.size(); ++i) {
     const std::shared_ptr<io::Writer>& writer = writers[i];
-    spools.push_back(std::make_unique<Spool>(spool_path(file, i, runtime.rank())));
-    Spool* const spool = spools.back().get();
     Sink sink{Sink::Kind::write, plan.results[i]};
+    if (saved) sink.done = saved->done(i);
     if (specs[i].filters.empty()) {
-      sink.write = [writer](const Region& box, const void* data, std::span<std::byte> /*scratch*/) {
-        if (box.elements() > 0) writer->write(box, data);
+      sink.write = [&, i, writer](const Region& box, const void* data, std::span<std::byte> /*scratch*/) {
+        if (box.elements() == 0) return;
+        writer->write(box, data);
+        const auto bytes = static_cast<size_t>(box.elements() * local::itemsize(writer->spec().dtype));
+        if (saved) saved->note(i, box, {static_cast<const std::byte*>(data), bytes});
       };
     } else {
       sink.whole = true;
       sink.scratch_bytes = writer->encode_scratch_bytes();
-      sink.write = [&, i, writer, spool](const Region& box, const void* data, std::span<std::byte> scratch) {
-        write_filtered(*writer, box, data, scratch, [&](const Dims& chunk, std::span<const std::byte> bytes) {
-          if (!output) return spool->append(chunk, bytes);
-          const std::lock_guard lock(registering);
-          output->write_encoded(i, chunk, bytes);
-        });
+      sink.write = [&, i, writer](const Region& box, const void* data, std::span<std::byte> scratch) {
+        write_filtered(*writer, box, data, scratch,
+                       [&](const Dims& chunk, std::span<const std::byte> bytes) { encoded.put(i, chunk, bytes); });
       };
     }
     sinks.push_back(std::move(sink));
@@ -232,27 +238,23 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
 
   // Every rank's data is in place before the creating rank commits; its failure is everyone's.
   try {
-    for (const auto& spool : spools) spool->flush();
+    encoded.flush();
+    if (saved) saved->flush();
+    // commit() sends what this node wrote to the device.
+    if (communicator.node_of(runtime.rank()) != communicator.node_of(/*rank=*/0))
+      for (const auto& writer : writers) writer->sync();
   } catch (...) {
     error = std::current_exception();
   }
   comm::agree(communicator, error, call);
-  if (creator) {
-    try {
-      for (size_t i = 0; i < items.size(); ++i) {
-        if (specs[i].filters.empty()) continue;
-        for (int rank = 1; rank < runtime.size(); ++rank) {
-          register_spool(
-              spool_path(file, i, rank), specs[i].shape.size(),
-              [&](const Dims& chunk, std::span<const std::byte> bytes) { output->write_encoded(i, chunk, bytes); });
-        }
-      }
-      output->commit();
-    } catch (...) {
-      error = std::current_exception();
-    }
+  try {
+    encoded.hand_over();
+    if (creator) output->commit();
+  } catch (...) {
+    error = std::current_exception();
   }
   comm::agree(communicator, error, call);
+  if (saved) saved->complete();
   for (const auto& writer : writers) runtime.internals().written_bytes += writer->bytes_written();
 }
 
@@ -265,6 +267,12 @@ void store(const std::string& file, const std::vector<StoreItem>& items, const S
 }
 void ma::store(const std::string& file, const std::vector<FilledItem>& items, const StoreOptions& options) {
   store_items(file, items, options);
+}
+
+void detail::store_outputs(const std::string& file, const std::vector<OutputItem>& items, const StoreOptions& options) {
+  std::vector<ma::FilledItem> filled;
+  for (const OutputItem& item : items) filled.push_back(item.filled);
+  store_items(file, filled, options, items);
 }
 
 void to_hdf5(const std::string& file, const std::string& object, const Array& array, const StoreOptions& options) {

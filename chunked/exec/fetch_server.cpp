@@ -7,6 +7,7 @@
 
 #include "quarry/chunked/exec/device_pack.h"
 #include "quarry/chunked/exec/paths/paths.h"
+#include "quarry/local/base/thread.h"
 #include "quarry/local/base/trace.h"
 
 namespace quarry::exec {
@@ -32,7 +33,13 @@ FetchServer::FetchServer(const ServiceLink& link) : link_(link) {
 // A run of one rank has nobody to serve: the thread begins with the first job.
 void FetchServer::queue(Job job) {
   jobs_.push_back(std::move(job));
-  if (!thread_.joinable() && !stop_) thread_ = std::thread([this] { loop(); });
+  if (thread_.joinable() || stop_ || no_thread_) return;
+  try {
+    thread_ = local::start_thread("sending blocks", [this] { loop(); });
+  } catch (...) {
+    no_thread_ = std::current_exception();
+    ++to_poll_;  // for good: poll() does what is left to do
+  }
 }
 
 FetchServer::~FetchServer() { stop(); }
@@ -243,8 +250,27 @@ std::string FetchServer::describe() {
   return text;
 }
 
+// The run fails, and what the thread would have to decline is declined here.
+bool FetchServer::decline_without_thread() {
+  std::exception_ptr error;
+  {
+    const std::lock_guard lock(mutex_);
+    error = no_thread_;
+  }
+  if (!error) return false;
+  link_.fail(error);
+  std::deque<Job> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    jobs.swap(jobs_);
+  }
+  for (const Job& job : jobs) decline(job.get);
+  return !jobs.empty();
+}
+
 bool FetchServer::poll() {
   if (to_poll_.load() == 0) return false;
+  if (decline_without_thread()) return true;
   std::vector<Completed> finished;
   std::vector<GetPtr> sent;  // out of device memory
   std::exception_ptr failure;
@@ -359,9 +385,7 @@ void FetchServer::add_sending(Sending sending, int64_t bytes) {
 const std::byte* FetchServer::lease(const GetPtr& get) {
   const void* const at = is_stolen(get->key) ? nullptr : link_.executor.lease_block(get->block);
   if (at == nullptr) {
-    Message message;
-    message.kind = MessageKind::not_on_device;
-    reply(*get, message);
+    send_elsewhere(*get);
     return nullptr;
   }
   const std::lock_guard lock(mutex_);
@@ -369,22 +393,45 @@ const std::byte* FetchServer::lease(const GetPtr& get) {
   return static_cast<const std::byte*>(at);
 }
 
+void FetchServer::send_elsewhere(const Get& get) {
+  Message message;
+  message.kind = MessageKind::not_on_device;
+  reply(get, message);
+}
+
+void FetchServer::take_back(const GetPtr& get) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!get->leased) return;
+    get->leased = false;
+  }
+  link_.executor.end_lease(get->block);
+  send_elsewhere(*get);
+}
+
 // A device is a thread's current one once the thread has made anything of it.
 void FetchServer::make_device_current() {
   if (!on_this_device_) on_this_device_ = local::backend(link_.device.kind).create_event(link_.device.index);
 }
 
+// Null where it has been taken back since: the run has failed.
+GetPtr FetchServer::take_leased(int from, uint32_t fetch) {
+  const std::lock_guard lock(mutex_);
+  const auto found = gets_.find({from, fetch});
+  if (found == gets_.end() || !found->second->leased) return nullptr;
+  return gets_.extract(found).mapped();
+}
+
 void FetchServer::end_lease(int from, uint32_t fetch) {
-  GetPtr get;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = gets_.find({from, fetch});
-    if (found == gets_.end() || !found->second->leased) return;  // taken back since: the run has failed
-    get = found->second;
-    gets_.erase(found);
-  }
+  const GetPtr get = take_leased(from, fetch);
+  if (!get) return;
   link_.executor.end_lease(get->block);
   link_.executor.release_remote(get->block);
+}
+
+void FetchServer::forget_lease(int from, uint32_t fetch) {
+  const GetPtr get = take_leased(from, fetch);
+  if (get) link_.executor.end_lease(get->block);
 }
 
 void FetchServer::reply(const Get& get, Message message) {
@@ -424,7 +471,7 @@ void FetchServer::decline(const GetPtr& get) {
     link_.communicator.wake();
     return;
   }
-  // A copy under way may go on: what it yields is thrown away, and the slab stays until no rank has it open.
+  // A copy under way may go on: what it yields is thrown away, and the segment stays until nobody has it open.
   if (leased) link_.executor.end_lease(get->block);
   try {
     Message message;

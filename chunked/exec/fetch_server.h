@@ -35,6 +35,8 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   // From the thread that makes progress (service.cpp).
   void request(int from, const Message& message);
   void end_lease(int from, uint32_t fetch);  // the client has the bytes of a leased block
+  // The client cannot reach the leased block, and will ask anew by another path.
+  void forget_lease(int from, uint32_t fetch);
   bool poll();
   // A fetch from this rank itself: fills `to` without messages; `done` is called by poll().
   void fetch_own(const BlockKey& key, const Hyperslab& hyperslab, void* to,
@@ -66,6 +68,8 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   // The block in device memory, until the client is done or, with add_sending(), the send is; null if it is not there,
   // which the client is told.
   const std::byte* lease(const GetPtr& get);
+  // The block is leased, but of no use to the path: as if it were not on the device.
+  void take_back(const GetPtr& get);
   void make_device_current();
   void add_sending(Sending sending, int64_t bytes);
   void reply(const Get& get, Message message);  // any thread, as what follows
@@ -86,12 +90,15 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
     std::exception_ptr error;
   };
 
+  GetPtr take_leased(int from, uint32_t fetch);
   void wait_for_block(const GetPtr& get);
   void wait_for_stolen(const GetPtr& get);
+  void send_elsewhere(const Get& get);
   void read_block(const Get& get, int64_t offset, int64_t count, void* to);
   void on_ready(const GetPtr& get);
   void queue(Job job);  // under the lock
   void loop();
+  bool decline_without_thread();
   void work(const Job& job);
   void decline(const GetPtr& get);
   void get_own(const GetPtr& get);
@@ -112,6 +119,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   std::vector<Completed> completed_;
   std::atomic<int64_t> to_poll_{0};  // entries of sending_ and completed_
   std::exception_ptr declining_;
+  std::exception_ptr no_thread_;  // why the thread could not be started
   bool stop_ = false;
   uint32_t own_fetches_ = 0;
   std::unique_ptr<local::DeviceStream> own_stream_;

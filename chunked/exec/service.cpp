@@ -30,8 +30,10 @@
 #include "quarry/chunked/exec/paths/paths.h"
 #include "quarry/chunked/exec/service_messages.h"
 #include "quarry/chunked/exec/stealing.h"
+#include "quarry/comm/monitor/activity.h"
 #include "quarry/comm/monitor/watchdog.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/thread.h"
 #include "quarry/local/base/trace.h"
 #include "quarry/local/memory/policy.h"
 
@@ -43,6 +45,7 @@ namespace {
 struct FailureReceiver {
   std::mutex mutex;
   std::function<void(const local::ErrorRecord&)> receive;
+  std::function<void(int64_t segment)> recall;  // the same for the recall handler
 };
 
 // The same for threads that look for work; the thread that holds the lock makes progress.
@@ -124,6 +127,7 @@ class ServiceImpl : public Service {
 
   std::mutex mutex_;
   std::deque<std::pair<int, Message>> inbox_;
+  std::vector<int64_t> recalls_;               // segments of device memory
   std::deque<std::pair<int, Message>> early_;  // requests of ranks that are in run() already; last come first
   std::atomic<bool> running_{false};           // this rank is in run(): all its blocks are exposed
   std::atomic<int64_t> calls_at_end_{0};       // collective calls that every rank must do before the run is over
@@ -131,7 +135,8 @@ class ServiceImpl : public Service {
   bool own_failure_ = false;
   bool interrupted_ = false;  // of who watches, and of run() after that
   local::ErrorRecord error_;
-  comm::Watchdog watchdog_;  // of who watches
+  comm::Watchdog watchdog_;                       // of who watches
+  int64_t done_ = -1, done_at_processor_ns_ = 0;  // the same
   std::chrono::steady_clock::time_point next_look_ = std::chrono::steady_clock::now();
   std::once_flag started_;
   std::thread thread_;
@@ -156,6 +161,17 @@ void ServiceImpl::open(int64_t piece_bytes) {
   executor_.set_failure_handler([receiver = failures_](const local::ErrorRecord& failure) {
     const std::lock_guard lock(receiver->mutex);
     if (receiver->receive) receiver->receive(failure);
+  });
+  failures_->recall = [this](int64_t segment) {
+    {
+      const std::lock_guard lock(mutex_);
+      recalls_.push_back(segment);
+    }
+    communicator_.wake();
+  };
+  executor_.set_recall_handler([receiver = failures_](int64_t segment) {
+    const std::lock_guard lock(receiver->mutex);
+    if (receiver->recall) receiver->recall(segment);
   });
   communicator_.set_handler([this](int from, std::span<const std::byte> bytes) {
     Message message = decode(bytes);
@@ -183,7 +199,8 @@ void ServiceImpl::start() {
     }
     std::this_thread::yield();
   });
-  thread_ = std::thread([this] { loop(); });
+  comm::activity().looked_ns = local::trace_clock_ns();
+  thread_ = local::start_thread("messages", [this] { loop(); });
 }
 
 bool ServiceImpl::begin_failure(const local::ErrorRecord& error, bool own) {
@@ -236,10 +253,12 @@ void ServiceImpl::fail_remote(const local::ErrorRecord& error) {
 
 bool ServiceImpl::handle_messages() {
   std::deque<std::pair<int, Message>> messages;
+  std::vector<int64_t> recalls;
   const bool running = running_;
   {
     const std::lock_guard lock(mutex_);
     messages.swap(inbox_);
+    recalls.swap(recalls_);
     if (running) {
       std::ranges::move(early_, std::front_inserter(messages));
       early_.clear();
@@ -270,6 +289,13 @@ bool ServiceImpl::handle_messages() {
       case MessageKind::done:
         server_->end_lease(from, message.request.fetch);
         break;
+      case MessageKind::unreached:
+        server_->forget_lease(from, message.request.fetch);
+        break;
+      case MessageKind::recall:
+      case MessageKind::recalled:
+        link_.paths.at(message.path).handle_recall(link_, from, message);
+        break;
       case MessageKind::data:
         break;  // has been received at once
       case MessageKind::steal_reply:
@@ -280,7 +306,8 @@ bool ServiceImpl::handle_messages() {
         break;
     }
   }
-  return !messages.empty();
+  for (const int64_t segment : recalls) link_.paths.recall(link_, segment);
+  return !messages.empty() || !recalls.empty();
 }
 
 std::string ServiceImpl::describe_waits() {
@@ -314,11 +341,25 @@ void ServiceImpl::watch() {
     interrupted_ = true;
     fail_local({local::ErrorCode::cancelled, "interrupted", 0}, /*cancel=*/true);
   }
-  if (const auto now = std::chrono::steady_clock::now(); running_ && now >= next_look_) {
+  if (const auto now = std::chrono::steady_clock::now(); now >= next_look_) {
     next_look_ = now + kLookPeriod;
-    if (watchdog_.is_stalled(executor_.progress().tasks_done + client_->arrived_segments() + server_->bytes_sent())) {
-      local::log(local::LogLevel::warn, fmt::format("no progress for {:.3g} s; this rank waits for:\n{}",
-                                                    watchdog_.seconds(), describe_waits()));
+    comm::Activity& activity = comm::activity();
+    activity.looked_ns = local::trace_clock_ns();
+    if (!running_) return;
+    const scheduler::Progress progress = executor_.progress();
+    const int64_t done = progress.tasks_done + client_->arrived_segments() + server_->bytes_sent();
+    activity.running = progress.running;
+    if (done != done_) {
+      done_ = done;
+      done_at_processor_ns_ = comm::processor_ns();
+      ++activity.progress;
+    }
+    if (watchdog_.is_stalled(done)) {
+      const double processor = static_cast<double>(comm::processor_ns() - done_at_processor_ns_) / 1e9;
+      local::log(
+          local::LogLevel::warn,
+          fmt::format("no progress for {:.3g} s; this rank {}; it waits for:\n{}", watchdog_.seconds(),
+                      comm::describe_standstill(progress.running, processor, watchdog_.seconds()), describe_waits()));
     }
   }
 }
@@ -442,6 +483,8 @@ void ServiceImpl::close() noexcept {
   stop_ = true;
   communicator_.wake();
   if (thread_.joinable()) thread_.join();
+  comm::activity().looked_ns = 0;
+  comm::activity().running = 0;
   executor_.set_idle_work(nullptr);
   {
     const std::lock_guard progressing(progress_->mutex);
@@ -451,8 +494,10 @@ void ServiceImpl::close() noexcept {
   {
     const std::lock_guard lock(failures_->mutex);
     failures_->receive = nullptr;
+    failures_->recall = nullptr;
   }
   executor_.set_failure_handler(nullptr);
+  executor_.set_recall_handler(nullptr);
   executor_.clear_cancel();
   server_->stop();
 }

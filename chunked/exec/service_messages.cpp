@@ -93,11 +93,22 @@ std::vector<std::byte> encode(const Message& message) {
       break;
     }
     case MessageKind::declined:
-    case MessageKind::reply:
     case MessageKind::not_on_device:
     case MessageKind::done:
+    case MessageKind::unreached:
       out.put(message.request.fetch);
       out.put(message.request.offset);
+      break;
+    case MessageKind::reply:
+      out.put(message.request.fetch);
+      out.put(message.request.offset);
+      out.put(message.segment.number);
+      out.put(message.segment.bytes);
+      out.put_text(message.segment.handle);
+      break;
+    case MessageKind::recall:
+    case MessageKind::recalled:
+      out.put(message.segment.number);
       break;
     case MessageKind::data:
       out.put(message.request.fetch);
@@ -138,11 +149,22 @@ Message decode(std::span<const std::byte> bytes) {
       return message;
     }
     case MessageKind::declined:
-    case MessageKind::reply:
     case MessageKind::not_on_device:
     case MessageKind::done:
+    case MessageKind::unreached:
       in.get(message.request.fetch);
       in.get(message.request.offset);
+      return message;
+    case MessageKind::reply:
+      in.get(message.request.fetch);
+      in.get(message.request.offset);
+      in.get(message.segment.number);
+      in.get(message.segment.bytes);
+      in.get_text(message.segment.handle);
+      return message;
+    case MessageKind::recall:
+    case MessageKind::recalled:
+      in.get(message.segment.number);
       return message;
     case MessageKind::data:
       in.get(message.request.fetch);

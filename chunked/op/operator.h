@@ -118,6 +118,9 @@ class Operator {
                           std::span<const NdArray> outputs) const;
   // Whether it only moves bytes, and so takes data of files in any byte order.
   virtual bool copies() const { return false; }
+  // Set where the result is what argument 1, a mask as long as this axis, selects of argument 0, and every chunk of
+  // argument 0 gives some of it.
+  virtual std::optional<int> selects_along() const { return {}; }
   // For views of the result that are to reach the arguments; null where there is no such form.
   virtual std::optional<Sliced> sliced(const Call& /*call*/, const Slices& /*slices*/) const { return {}; }
   // Adds this rank's tasks of the builder's stage. Only where is_chunked().

@@ -59,6 +59,10 @@ std::vector<NodePtr> detect_syrk(const std::vector<NodePtr>& roots);
 // Sums of products of arrays that broadcast against each other become products of matrices (contractions.cpp).
 std::vector<NodePtr> find_contractions(const std::vector<NodePtr>& roots);
 
+// Reductions over what a mask selects read the array where it lies (selections.cpp).
+bool is_selection(const expr::Node& node);
+std::vector<NodePtr> reduce_where_selected(const std::vector<NodePtr>& roots);
+
 // Which elementwise nodes get storage of their own between stages (see materialise.cpp for the rule), besides the
 // roots.
 std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots);

@@ -67,6 +67,14 @@ void contractions(Draft& draft) {
       plural(count_nodes(draft, is_product) - before, "sum is a product of matrices", "sums are products of matrices");
 }
 
+void selections(Draft& draft) {
+  const int64_t before = count_nodes(draft, is_selection);
+  if (before == 0) return;
+  draft.roots = reduce_where_selected(draft.roots);
+  if (const int64_t fewer = before - count_nodes(draft, is_selection); fewer > 0)
+    draft.did = plural(fewer, "selection is not made", "selections are not made");
+}
+
 void syrk(Draft& draft) {
   const auto is_syrk = [](const expr::Node& node) {
     const auto* product = node.as<expr::MatMul>();
@@ -125,6 +133,7 @@ constexpr Pass kPasses[] = {
     {"cse", "equal subexpressions are computed once", kOptional, cse},
     {"views", "views move towards the sources, so that less is read", kOptional, views},
     {"cse", "of what the views left", kOptional, cse},
+    {"selections", "reductions over what a mask selects read the array where it lies", kOptional, selections},
     {"contractions", "sums of products become products of matrices", kOptional, contractions},
     {"syrk", "a.T @ a reads a once and computes half", kOptional, syrk},
     {"cse", "of what the products left", kOptional, cse},

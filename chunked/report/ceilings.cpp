@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "quarry/comm/communicator.h"
+#include "quarry/local/base/nameless_file.h"
+#include "quarry/local/base/thread.h"
 #include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/exec_context.h"
 #include "quarry/local/memory/memory_resource.h"
@@ -42,16 +44,15 @@ void split_copy(std::span<char> to, std::span<const char> from, int threads) {
   const int64_t bytes = std::ssize(to), part = bytes / threads;
   for (int i = 0; i < threads; ++i) {
     const int64_t begin = i * part, end = i + 1 == threads ? bytes : begin + part;
-    workers.emplace_back(
-        [=] { std::memcpy(to.data() + begin, from.data() + begin, static_cast<size_t>(end - begin)); });
+    workers.push_back(local::start_joined_thread("measuring copies", [=](const std::stop_token& /*stop*/) {
+      std::memcpy(to.data() + begin, from.data() + begin, static_cast<size_t>(end - begin));
+    }));
   }
 }
 
 void measure_file(const std::string& directory, std::vector<char>& data, std::vector<TrackCeiling>& found) {
-  std::string path = directory + "/quarry-ceiling-XXXXXX";
-  const int file = mkostemp(path.data(), O_CLOEXEC);
+  const int file = local::open_nameless_file(directory, "ceiling");
   if (file < 0) return;
-  unlink(path.c_str());
   bool whole = true;
   const int64_t bytes = std::ssize(data);
   const auto transfer = [&](auto call) {

@@ -19,6 +19,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/nameless_file.h"
 #include "quarry/local/base/options.h"
 #include "quarry/local/device/device.h"
 #include "quarry/local/memory/exec_context.h"
@@ -262,10 +263,8 @@ std::optional<double> measure_fresh() {
 
 // Of the page cache, in the folder for spilled data.
 std::optional<double> measure_file(const std::string& directory, bool reads) {
-  std::string path = directory + "/quarry-rates-XXXXXX";
-  const int file = mkostemp(path.data(), O_CLOEXEC);
+  const int file = local::open_nameless_file(directory, "rates");
   if (file < 0) return std::nullopt;
-  unlink(path.c_str());
   std::vector<char> data(kFileBytes, 1);
   bool whole = true;
   const auto transfer = [&](auto call) {

@@ -1,5 +1,8 @@
 #include "quarry/chunked/runtime/memory_size.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -94,6 +97,23 @@ int64_t bytes_given_by_slurm() {
   if (mib == 0) mib = number("SLURM_MEM_PER_CPU") * number("SLURM_CPUS_ON_NODE");
   constexpr auto kAll = std::numeric_limits<int64_t>::max();
   return mib == 0 || mib * kMiB >= static_cast<double>(kAll) ? kAll : static_cast<int64_t>(mib * kMiB);
+}
+
+namespace {
+
+int64_t free_address_bytes(int threads) {
+  constexpr int64_t kBlasBytes = int64_t{128} << 20;  // of a call at a time (local/cpu/blas_threads.h)
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::numeric_limits<int64_t>::max();
+  const int64_t pages = read_number("/proc/self/statm").value_or(0);  // first the size of the address space
+  const int64_t left = std::max<int64_t>(static_cast<int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE), 0);
+  return left - std::min(left / 2, threads * kBlasBytes);
+}
+
+}  // namespace
+
+int64_t free_share_bytes(int ranks_of_node, int threads) {
+  return std::min(free_host_bytes() / ranks_of_node, free_address_bytes(threads));
 }
 
 int64_t detail::free_host_bytes() { return std::min(free_host_bytes_below(""), bytes_given_by_slurm()); }

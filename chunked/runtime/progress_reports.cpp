@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "quarry/local/base/log.h"
+#include "quarry/local/base/thread.h"
 
 namespace quarry {
 
@@ -32,12 +33,15 @@ ProgressReports::ProgressReports(comm::Communicator& communicator, std::function
       });
     }
   }
-  watcher_ = std::jthread([this](const std::stop_token& token) { watch(token); });
+}
+
+void ProgressReports::start() {
+  watcher_ = local::start_joined_thread("progress", [this](const std::stop_token& token) { watch(token); });
 }
 
 ProgressReports::~ProgressReports() {
   watcher_.request_stop();
-  watcher_.join();
+  if (watcher_.joinable()) watcher_.join();
   if (reports_) reports_->set_handler(nullptr);
 }
 

@@ -20,6 +20,7 @@ class ProgressReports {
   // `mine`: what this rank's thread asks for at each tick. `failed`: takes what the callback throws. Collective.
   ProgressReports(comm::Communicator& communicator, std::function<Progress()> mine,
                   std::function<void(const local::ErrorRecord&)> failed);
+  void start();  // the thread; throws OutOfMemory where there is none
   ~ProgressReports();
   ProgressReports(const ProgressReports&) = delete;
   ProgressReports& operator=(const ProgressReports&) = delete;

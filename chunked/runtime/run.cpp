@@ -17,6 +17,7 @@
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/local/base/message.h"
+#include "quarry/local/base/trace.h"
 #include "quarry/local/memory/policy.h"
 
 namespace quarry::exec {
@@ -70,6 +71,10 @@ int64_t bytes_read(const std::set<std::shared_ptr<io::Dataset>>& datasets) {
   return bytes;
 }
 
+bool is_any_done(const std::vector<Sink>& sinks) {
+  return std::ranges::any_of(sinks, [](const Sink& sink) { return sink.done != nullptr; });
+}
+
 LoweringContext lowering_context(Runtime& runtime, Service* service) {
   LoweringContext context{runtime.rank(), runtime.internals().owners, runtime.device(),    nullptr,
                           service,        runtime.memory_bytes(),     runtime.host_bytes()};
@@ -117,7 +122,10 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     if (const auto failure = take_failure(internals)) local::throw_record(*failure);
     service = Service::create(communicator, runtime.executor(), epoch, runtime.paths(), &internals.interrupt,
                               internals.message_piece_bytes);
-    lowered = lower(plan, sinks, lowering_context(runtime, service.get()));
+    const local::TraceScope trace("lower", "plan");
+    LoweringContext context = lowering_context(runtime, service.get());
+    if (is_any_done(sinks)) context.thieves = 0;
+    lowered = lower(plan, sinks, context);
     largest[least_bytes] = least_budget(lowered->graph, runtime);
     largest[fetches] = lowered->fetches == nullptr ? 0 : static_cast<int64_t>(lowered->fetches->size());
   } catch (...) {
@@ -137,6 +145,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
       },
       runtime);
   comm::alone(communicator, [&] {
+    if (is_any_done(sinks)) drop_unneeded(*lowered, communicator);
     if (largest[fetches] > 0) exchange_fetches(*lowered, communicator, *service);
   });
   allow_stealing(runtime, *service, lowered->graph);
@@ -144,6 +153,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   const int64_t read_before = bytes_read(datasets);
   internals.any_run_started = true;
   try {
+    const local::TraceScope trace("run", "plan");
     service->run(lowered->graph);
   } catch (...) {
     take_failure(internals);
@@ -192,9 +202,38 @@ std::pair<int64_t, std::string> least_bytes_of_plan(const Nodes& nodes, const st
   return {least[0], largest_task(lowered->graph, runtime)};
 }
 
+// Every rank holds what it knows of its tasks until they have run, about so much of each.
+constexpr int64_t kBytesOfTask = 128;
+
+// A shape may say anything: what has too many chunks to be listed in half of the budget is refused before it is.
+void check_task_count(const plan::Plan& plan) {
+  constexpr int64_t kAlways = int64_t{4} << 20;  // tasks of any budget
+  Runtime& runtime = Runtime::current();
+  const int64_t most = std::max(kAlways, runtime.memory_bytes() / 2 / kBytesOfTask);
+  double chunks = 0;
+  int64_t largest = 0;
+  for (const plan::Stage& stage : plan.stages) {
+    chunks += static_cast<double>(stage.grid.count());
+    largest = std::max(largest, stage.grid.count());
+  }
+  const double mine = chunks / runtime.size();
+  if (mine <= static_cast<double>(most)) return;
+  constexpr double kMostBytes = 9e18;
+  throw local::BudgetError(
+      fmt::format("the plan has at least {:.3g} tasks, of which a rank of this budget lists {}: a stage has {} chunks; "
+                  "larger chunks ({}chunks) make fewer, or take a part of the data",
+                  chunks, local::format_count(most), local::format_count(largest),
+                  runtime.options().from_command_line ? "--" : "RuntimeOptions::"),
+      static_cast<int64_t>(std::min(2 * kBytesOfTask * mine, kMostBytes)));
+}
+
 }  // namespace
 
-plan::Plan make_plan(const Nodes& nodes) { return plan_with(plan_options(), nodes); }
+plan::Plan make_plan(const Nodes& nodes) {
+  plan::Plan plan = plan_with(plan_options(), nodes);
+  check_task_count(plan);
+  return plan;
+}
 
 namespace {
 

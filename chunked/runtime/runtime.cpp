@@ -12,6 +12,7 @@
 #include "quarry/chunked/runtime/together.h"
 #include "quarry/comm/world/world.h"
 #include "quarry/local/base/log.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry {
 
@@ -68,8 +69,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   if (communicator->size() > 1) {
     paths = std::make_unique<exec::Paths>(*communicator, device);
     if (job_kind != DeviceKind::cpu) {
-      paths->connect(executor->device_slab(),
-                     {{"peer-copy", resolved.peer_copies}, {"device-message", resolved.device_messages}});
+      paths->connect({{"peer-copy", resolved.peer_copies}, {"device-message", resolved.device_messages}});
     }
   }
   progress = std::make_unique<ProgressReports>(
@@ -81,6 +81,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
         }
         executor->cancel(error);  // a run that ends by itself just now clears this
       });
+  comm::alone(*communicator, [this] { progress->start(); });
 }
 
 void Runtime::Impl::choose_owners() {
@@ -101,7 +102,7 @@ void Runtime::Impl::make_executor() {
   config.host_bytes = host_bytes;
   config.spill_dir = options.spill_dir;
   config.compute_threads = options.threads;
-  config.io_threads = std::clamp(options.threads, 2, 8);
+  config.io_threads = local::memory_policy::io_threads(options.threads, host_bytes);
   config.worker_threads = device.kind != DeviceKind::cpu && communicator->size() > 1 ? exec::kThievesOfDevice : 1;
   config.compute_streams = options.compute_streams;
   executor = scheduler::Executor::create(config);

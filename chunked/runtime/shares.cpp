@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "quarry/chunked/runtime/impl.h"
+#include "quarry/chunked/runtime/memory_size.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
 #include "quarry/local/memory/policy.h"
@@ -20,7 +21,7 @@ namespace policy = local::memory_policy;
 }  // namespace
 
 void Runtime::Impl::choose_budget() {
-  const int64_t share = free_host_bytes() / communicator->node_size();
+  const int64_t share = free_share_bytes(communicator->node_size(), options.threads);
   const auto chosen = [](const local::OptionValue& value, int64_t free, int64_t otherwise) {
     const int64_t bytes = value.is_given() ? value.bytes(free) : otherwise;
     if (bytes < 1) throw InvalidArgument(fmt::format("{}: \"{}\" is nothing", value.source(), value.text()));

@@ -13,6 +13,7 @@
 
 #include "quarry/chunked/exec/bodies/batch.h"
 #include "quarry/chunked/exec/bodies/fused.h"
+#include "quarry/chunked/grid/tree.h"
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/local/program/combining.h"
 #include "quarry/scheduler/task.h"
@@ -45,32 +46,51 @@ class UpdateBody : public BatchedBody {
   std::function<void(int64_t, std::vector<int64_t>&)> chunks_;
 };
 
-// Merges states, as a chain or in pairs. An input holds one state or several behind each other.
-class CombineBody : public BatchedBody {
+// Kernels that merge many states at once, as a chain or in pairs.
+class StateMerger {
  public:
-  CombineBody(const plan::Stage& stage, const local::Device& device, local::MergeOrder order,
-              std::function<int64_t(int64_t)> elements);
-  // States that one kernel merges: of pairs, a task has no more.
+  StateMerger(const plan::Fused& fused, const local::Device& device, local::MergeOrder order);
+  // States that one kernel merges: of pairs, there are no more.
   int64_t most() const { return most_; }
-  std::string name(int64_t index) const override;
-  void run_batch(std::span<scheduler::TaskRun* const> runs) override;
-  // Of a task that merges so many states.
-  int64_t scratch_bytes(int64_t index, int64_t states);
+  // Of a merge of so many states of so many elements.
+  int64_t scratch_bytes(int64_t elements, int64_t states);
+
+  struct Result {
+    void* state;
+    const local::ExecContext* context;
+  };
+  // `states` are those of all results, one result after the other, as many of each. Each one's first states become it,
+  // which the next ones are merged into.
+  void merge(std::span<const Result> results, const AggregateLayout& layout, int64_t elements,
+             const std::vector<void*>& states);
 
  private:
-  void merge(std::span<scheduler::TaskRun* const> runs, const AggregateLayout& layout, int64_t elements,
-             const std::vector<void*>& states);
   const local::Program& merging(int64_t states);
 
-  const plan::Stage& stage_;
   const plan::Fused& fused_;
   local::Device device_;
-  std::function<int64_t(int64_t)> elements_;  // of a task's kept chunk
   local::MergeOrder order_;
   int64_t most_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const local::Program>> merging_;    // by number of states
   std::map<std::pair<int64_t, int64_t>, int64_t> known_scratch_;  // by elements and states
+};
+
+// Merges states, as a chain or in pairs. An input holds one state or several behind each other.
+class CombineBody : public BatchedBody {
+ public:
+  CombineBody(const plan::Stage& stage, const local::Device& device, local::MergeOrder order,
+              std::function<int64_t(int64_t)> elements);
+  int64_t most() const { return merger_.most(); }
+  std::string name(int64_t index) const override;
+  void run_batch(std::span<scheduler::TaskRun* const> runs) override;
+  // Of a task that merges so many states.
+  int64_t scratch_bytes(int64_t index, int64_t states) { return merger_.scratch_bytes(elements_(index), states); }
+
+ private:
+  const plan::Stage& stage_;
+  std::function<int64_t(int64_t)> elements_;  // of a task's kept chunk
+  StateMerger merger_;
 };
 
 // A state block to the results of all reductions of the stage.
@@ -80,6 +100,9 @@ class FinalizeBody : public BatchedBody {
   std::string name(int64_t index) const override;
   void run_batch(std::span<scheduler::TaskRun* const> runs) override;
   int64_t scratch_bytes(int64_t index) const;
+  // The results of one kept chunk.
+  void run_on(void* states, int64_t index, std::span<const scheduler::BlockView> results,
+              const local::ExecContext& context) const;
 
  private:
   void fill(local::Launch& launch, size_t output, int64_t elements, void* states, void* result) const;
@@ -89,6 +112,25 @@ class FinalizeBody : public BatchedBody {
   local::Device device_;
   std::function<int64_t(int64_t)> elements_;
   std::vector<local::Program> finalize_;
+};
+
+// All that follows the leaves of a tree (tree.h) over states that are here: the chains of its segments, their pairs and
+// the results. Inputs are blocks of one state or several, in order of the leaves.
+class TreeBody : public scheduler::TaskBody {
+ public:
+  TreeBody(const plan::Stage& stage, const local::Device& device, const Tree& tree,
+           std::function<int64_t(int64_t)> elements);
+  std::string name(int64_t index) const override;
+  void run(scheduler::TaskRun& run) override;
+  int64_t scratch_bytes(int64_t index);
+
+ private:
+  const plan::Stage& stage_;
+  const plan::Fused& fused_;
+  const Tree tree_;
+  std::function<int64_t(int64_t)> elements_;
+  StateMerger chain_, pairs_;
+  FinalizeBody finalize_;
 };
 
 }  // namespace quarry::exec

@@ -7,6 +7,7 @@
 #include "quarry/chunked/exec/bodies/aggregate.h"
 #include "quarry/chunked/exec/bodies/operand.h"
 #include "quarry/chunked/exec/bodies/scratch_pool.h"
+#include "quarry/chunked/exec/stored_array.h"
 
 namespace quarry::exec {
 namespace {
@@ -87,12 +88,14 @@ local::Launch identity_launch(const local::Launch& whole) {
 
 }  // namespace
 
-FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device)
+FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device,
+                     int64_t room)
     : stage_(stage),
       fused_(std::get<plan::Fused>(stage.work)),
       rank_(rank),
       owners_(owners),
       device_(device),
+      room_(room),
       combine_(combine_programs(fused_.program)) {
   aligned_ = std::ranges::all_of(fused_.inputs, [&](const plan::Input& input) {
     using Kind = plan::ArrayRef::Kind;
@@ -191,6 +194,85 @@ std::vector<Region> FusedBody::parts(int64_t chunk) const {
   return parts;
 }
 
+std::optional<FusedBody::Cells> FusedBody::cells(int64_t chunk) const {
+  constexpr size_t kMostCells = 4;  // a launch each
+  const Region whole = stage_.grid.chunk(chunk);
+  if (!splits_ || room_ == 0 || whole.elements() == 0) return std::nullopt;
+  // Where views begin in their arrays, for the chunk's first element; and where, in the space, chunks of them begin.
+  std::vector<Dims> begins;
+  std::vector<std::vector<int64_t>> cuts(static_cast<size_t>(whole.ndim()));
+  for (int slot = 0; slot < fused_.program.inputs(); ++slot) {
+    const plan::Fused::Slot from = fused_.slot(slot);
+    const plan::Input& input = fused_.inputs[static_cast<size_t>(from.input)];
+    if (!input.map.beside.empty()) return std::nullopt;
+    Dims& begin = begins.emplace_back(Dims::filled(input.shape.size()));
+    if (input.is_window()) begin = from.offset;
+    for (const auto& [axis, position] : input.map.fixed) begin[axis] += position;
+    for (int d = 0; d < whole.ndim(); ++d) {
+      const expr::View::Axis& axis = input.map.axes[static_cast<size_t>(d)];
+      if (axis.source < 0) continue;
+      if (axis.step != 1) return std::nullopt;
+      const AxisChunks& grid = input.grid.axis(axis.source);
+      const int64_t first = begin[axis.source] += axis.start + whole.start[d];
+      for (int64_t i = grid.find(first) + 1; i < grid.count() && grid.start(i) < first + whole.count[d]; ++i) {
+        cuts[static_cast<size_t>(d)].push_back(whole.start[d] + grid.start(i) - first);
+        if (cuts[static_cast<size_t>(d)].size() > kMostCells * static_cast<size_t>(fused_.program.inputs()))
+          return std::nullopt;
+      }
+    }
+  }
+  Cells cells;
+  cells.boxes = {whole};
+  for (int d = 0; d < whole.ndim(); ++d) {
+    std::vector<int64_t>& along = cuts[static_cast<size_t>(d)];
+    std::ranges::sort(along);
+    along.erase(std::unique(along.begin(), along.end()), along.end());
+    if (cells.boxes.size() * (along.size() + 1) > kMostCells) return std::nullopt;
+    along.insert(along.begin(), whole.start[d]);
+    along.push_back(whole.start[d] + whole.count[d]);
+    std::vector<Region> boxes;
+    for (const Region& box : cells.boxes) {
+      for (size_t i = 0; i + 1 < along.size(); ++i) {
+        Region& part = boxes.emplace_back(box);
+        part.start[d] = along[i];
+        part.count[d] = along[i + 1] - along[i];
+      }
+    }
+    cells.boxes = std::move(boxes);
+  }
+
+  int64_t held = 0;
+  for (const Region& box : cells.boxes) {
+    std::vector<Cells::View>& views = cells.views.emplace_back();
+    for (int slot = 0; slot < fused_.program.inputs(); ++slot) {
+      const int number = fused_.slot(slot).input;
+      const plan::Input& input = fused_.inputs[static_cast<size_t>(number)];
+      Dims at = begins[static_cast<size_t>(slot)], coordinates = at;
+      for (int d = 0; d < whole.ndim(); ++d)
+        if (const int source = input.map.axes[static_cast<size_t>(d)].source; source >= 0)
+          at[source] += box.start[d] - whole.start[d];
+      for (int d = 0; d < at.size(); ++d) coordinates[d] = input.grid.axis(d).find(at[d]);
+      const std::pair<int, int64_t> place{number, input.grid.flat(coordinates)};
+      const Region lies = input.grid.chunk(place.second);
+      const int64_t itemsize = local::itemsize(input.dtype);
+      const Dims strides = local::contiguous_strides(lies.count, itemsize);
+      const auto found = std::ranges::find(cells.chunks, place);
+      const auto block = static_cast<size_t>(found - cells.chunks.begin());
+      if (found == cells.chunks.end()) {
+        const bool everywhere = input.array.kind == plan::ArrayRef::Kind::stored && input.array.stored->replicated();
+        if (!everywhere && owners_.owner(place.second, input.grid.count()) != rank_) return std::nullopt;
+        held += lies.elements() * itemsize;
+        if (held > room_) return std::nullopt;
+        cells.chunks.push_back(place);
+      }
+      int64_t offset = 0;
+      for (int d = 0; d < at.size(); ++d) offset += (at[d] - lies.start[d]) * strides[d];
+      views.push_back({block, offset, space_strides(input.map, strides)});
+    }
+  }
+  return cells;
+}
+
 Placed FusedBody::placed(int slot, int64_t chunk) const {
   const plan::Fused::Slot from = fused_.slot(slot);
   return place_of(fused_.inputs[static_cast<size_t>(from.input)], from.offset, stage_.grid.chunk(chunk),
@@ -240,7 +322,10 @@ local::Launch FusedBody::launch(int64_t chunk) const {
 int64_t FusedBody::scratch_bytes(int64_t chunk) const {
   const local::Launch whole = launch(chunk);
   int64_t bytes = run_scratch_bytes(device_, fused_.program, whole);
-  if (splits_) bytes *= std::ssize(parts(chunk));
+  if (splits_) {
+    const std::optional<Cells> in_place = cells(chunk);
+    bytes *= in_place ? std::ssize(in_place->boxes) : std::ssize(parts(chunk));
+  }
   bytes += making_bytes(chunk);
   if (streamed_ < 0) return bytes;
   // The pieces, their states, and what runs on a piece. A piece may be laid out in another way than the whole chunk.
@@ -301,14 +386,26 @@ local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const sched
   return launch;
 }
 
-void FusedBody::add_parts(Batch& batch, const scheduler::TaskRun& run) const {
+local::Launch& FusedBody::add_part(Batch& batch, const scheduler::TaskRun& run, const Region& part) const {
   const Region whole = stage_.grid.chunk(run.index);
+  local::Launch& launch = batch.add(run.context);
+  launch = {};
+  launch.shape = part.count;
+  launch.index_offset = part.start;
+  for (size_t o = 0; o < fused_.program.outputs().size(); ++o) {
+    Dims strides =
+        local::contiguous_strides(whole.count, local::itemsize(fused_.program.dtype(fused_.program.outputs()[o])));
+    int64_t offset = 0;
+    for (int d = 0; d < whole.ndim(); ++d) offset += (part.start[d] - whole.start[d]) * strides[d];
+    launch.outputs.push_back({static_cast<std::byte*>(run.outputs[o].data) + offset, std::move(strides)});
+  }
+  return launch;
+}
+
+void FusedBody::add_parts(Batch& batch, const scheduler::TaskRun& run) const {
   std::span<const scheduler::BlockView> blocks = run.inputs;
   for (const Region& part : parts(run.index)) {
-    local::Launch& launch = batch.add(run.context);
-    launch = {};
-    launch.shape = part.count;
-    launch.index_offset = part.start;
+    local::Launch& launch = add_part(batch, run, part);
     for (int slot = 0; slot < fused_.program.inputs(); ++slot) {
       const plan::Fused::Slot from = fused_.slot(slot);
       const plan::Input& input = fused_.inputs[static_cast<size_t>(from.input)];
@@ -317,13 +414,6 @@ void FusedBody::add_parts(Batch& batch, const scheduler::TaskRun& run) const {
                                std::move(placed.strides)});
     }
     blocks = blocks.subspan(fused_.inputs.size());
-    for (size_t o = 0; o < fused_.program.outputs().size(); ++o) {
-      Dims strides =
-          local::contiguous_strides(whole.count, local::itemsize(fused_.program.dtype(fused_.program.outputs()[o])));
-      int64_t offset = 0;
-      for (int d = 0; d < whole.ndim(); ++d) offset += (part.start[d] - whole.start[d]) * strides[d];
-      launch.outputs.push_back({static_cast<std::byte*>(run.outputs[o].data) + offset, std::move(strides)});
-    }
   }
   QUARRY_CHECK(blocks.empty());
 }
@@ -331,13 +421,29 @@ void FusedBody::add_parts(Batch& batch, const scheduler::TaskRun& run) const {
 void FusedBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
   Batch& batch = Batch::mine();
   const size_t outputs = fused_.program.outputs().size();
+  // Boxes of one number are mostly of one shape: one kernel takes those of several chunks.
+  std::vector<std::pair<const scheduler::TaskRun*, Cells>> in_place;
+  size_t most = 0;
   for (const scheduler::TaskRun* run : runs) {
     if (splits_) {
-      add_parts(batch, *run);
+      if (std::optional<Cells> cells = this->cells(run->index)) {
+        most = std::max(most, cells->boxes.size());
+        in_place.emplace_back(run, *std::move(cells));
+      } else {
+        add_parts(batch, *run);
+      }
       continue;
     }
     void* const states = combine_.empty() ? nullptr : run->outputs[outputs].data;
     add(batch, run->index, run->inputs, run->outputs.first(outputs), states, run->context);
+  }
+  for (size_t i = 0; i < most; ++i) {
+    for (const auto& [run, cells] : in_place) {
+      if (i >= cells.boxes.size()) continue;
+      local::Launch& launch = add_part(batch, *run, cells.boxes[i]);
+      for (const Cells::View& view : cells.views[i])
+        launch.inputs.push_back({static_cast<std::byte*>(run->inputs[view.input].data) + view.offset, view.strides});
+    }
   }
   batch.run(fused_.program);
 }

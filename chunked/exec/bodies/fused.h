@@ -1,7 +1,9 @@
 // Fused programs over chunks.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quarry/chunked/exec/access.h"
@@ -18,7 +20,8 @@ namespace quarry::exec {
 // from its file piece by piece while computing (CPU); then what the operators read that make the other inputs.
 class FusedBody : public scheduler::TaskBody {
  public:
-  FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device);
+  // `room`: bytes that a task may hold of chunks that it reads a part of; 0: parts come by themselves.
+  FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device, int64_t room = 0);
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
   bool supports_batching() const override { return streamed_ < 0 && makers_.empty(); }
@@ -48,6 +51,19 @@ class FusedBody : public scheduler::TaskBody {
   // are those of each box in turn, all of them.
   bool splits() const { return splits_; }
   std::vector<Region> parts(int64_t chunk) const;
+  // Where there is room: boxes of a chunk in each of which every view lies inside one chunk of its array, on this rank.
+  // All are read where they are then, and those chunks are the task's inputs. None: by parts.
+  struct Cells {
+    struct View {
+      size_t input;  // of the task
+      int64_t offset;
+      Dims strides;
+    };
+    std::vector<Region> boxes;
+    std::vector<std::vector<View>> views;         // per box, per input of the program
+    std::vector<std::pair<int, int64_t>> chunks;  // per input of the task: of which array, which chunk
+  };
+  std::optional<Cells> cells(int64_t chunk) const;
   Access access(int input, const Region& part) const;
   Region input_region(int input, int64_t chunk) const;
   int64_t scratch_bytes(int64_t chunk) const;
@@ -58,6 +74,7 @@ class FusedBody : public scheduler::TaskBody {
   void run_with(scheduler::TaskRun& run, std::span<const scheduler::BlockView> inputs);
   int64_t making_bytes(int64_t chunk) const;  // that the makers take, with what they make
   void add_parts(Batch& batch, const scheduler::TaskRun& run) const;
+  local::Launch& add_part(Batch& batch, const scheduler::TaskRun& run, const Region& part) const;  // without inputs
   local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
   void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);
   Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
@@ -70,6 +87,7 @@ class FusedBody : public scheduler::TaskBody {
   local::Device device_;
   int file_input_ = -1, streamed_ = -1;
   int streamed_slot_ = -1;  // the input of the program that it is
+  int64_t room_ = 0;
   bool splits_ = false;
   bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
   std::vector<local::Program> combine_;  // per reduction

@@ -24,6 +24,59 @@ scheduler::BlockId block_of(Lowered& lowered, const BlockKey& key) {
 
 }  // namespace
 
+void drop_unneeded(Lowered& lowered, comm::Communicator& communicator) {
+  scheduler::Graph& graph = lowered.graph;
+  const auto ranks = static_cast<size_t>(communicator.size());
+  std::vector<bool> needed(static_cast<size_t>(graph.task_count()), false);
+  std::vector<scheduler::TaskId> open;
+  const auto need = [&](scheduler::TaskId task) {
+    if (task < 0 || needed[static_cast<size_t>(task)]) return;
+    needed[static_cast<size_t>(task)] = true;
+    open.push_back(task);
+  };
+  for (scheduler::TaskId id = 0; id < graph.task_count(); ++id) {
+    const auto outputs = graph.outputs(graph.task(id));
+    if (std::ranges::all_of(outputs, [&](scheduler::BlockId b) { return graph.block(b).keep; })) need(id);
+  }
+  std::vector<bool> asked(lowered.fetches ? static_cast<size_t>(lowered.fetches->size()) : 0, false);
+  for (;;) {
+    while (!open.empty()) {
+      const scheduler::TaskId id = open.back();
+      open.pop_back();
+      for (const scheduler::BlockId input : graph.inputs(graph.task(id))) need(graph.block(input).producer);
+    }
+    // Owners learn of what this rank now fetches from them, until nothing new comes.
+    std::vector<std::vector<BlockKey>> wanted(ranks);
+    for (size_t i = 0; i < asked.size(); ++i) {
+      const PartTable::Part& part = (*lowered.fetches)[static_cast<int64_t>(i)];
+      const scheduler::TaskId task = graph.block(part.block).producer;
+      if (asked[i] || task < 0 || !needed[static_cast<size_t>(task)]) continue;
+      asked[i] = true;
+      wanted[static_cast<size_t>(part.owner)].push_back(part.key);
+    }
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(BlockKey));
+    std::vector<int64_t> send_bytes(ranks), all_bytes(ranks * ranks), receive_bytes(ranks);
+    std::vector<BlockKey> sent;
+    for (size_t r = 0; r < ranks; ++r) {
+      send_bytes[r] = std::ssize(wanted[r]) * kBytes;
+      sent.insert(sent.end(), wanted[r].begin(), wanted[r].end());
+    }
+    communicator.all_gather(send_bytes.data(), std::ssize(send_bytes) * static_cast<int64_t>(sizeof(int64_t)),
+                            all_bytes.data());
+    if (std::ranges::all_of(all_bytes, [](int64_t bytes) { return bytes == 0; })) break;
+    int64_t incoming = 0;
+    for (size_t r = 0; r < ranks; ++r) {
+      receive_bytes[r] = all_bytes[r * ranks + static_cast<size_t>(communicator.rank())];
+      incoming += receive_bytes[r];
+    }
+    std::vector<BlockKey> received(static_cast<size_t>(incoming / kBytes));
+    communicator.all_to_all(sent.data(), send_bytes, received.data(), receive_bytes);
+    for (const BlockKey& key : received)
+      if (const auto block = lowered.blocks.find(key)) need(graph.block(*block).producer);  // else of a stored array
+  }
+  graph.keep_only(needed);
+}
+
 void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Service& service) {
   // What this rank fetches, as (stage, part, chunk, times) per owner.
   struct Announcement {
@@ -37,6 +90,7 @@ void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Servic
   std::vector<std::vector<Announcement>> out(static_cast<size_t>(ranks)), in(static_cast<size_t>(ranks));
   for (int64_t i = 0; i < (lowered.fetches ? lowered.fetches->size() : 0); ++i) {
     const auto& [key, owner, hyperslab, block] = (*lowered.fetches)[i];
+    if (lowered.graph.block(block).producer < 0) continue;  // drop_unneeded()
     out[static_cast<size_t>(owner)].push_back({key.stage, key.part, key.chunk, 1});
   }
   std::vector<int64_t> sizes(static_cast<size_t>(ranks)),

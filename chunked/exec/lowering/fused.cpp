@@ -138,6 +138,10 @@ class Reductions {
   }
 
   void lower() {
+    if (in_one_task()) {
+      add_tree();
+      return;
+    }
     const std::vector<Segment>& segments = own_segments();
     for (const Segment& segment : segments) merge_segment(segment);
     for (const Segment& segment : segments) merge_above(segment);
@@ -274,11 +278,40 @@ class Reductions {
     }
     builder_.result().grouped = true;
     levels_together_ = std::bit_width(static_cast<uint64_t>(pairs_body_->most())) - 1;
-    // Few small states can wait, so that those of all segments merge together. Alone only: what other ranks fetch comes
-    // as early as they expect it.
+    merges_late_ = states_can_wait();
+  }
+
+  // Few small states can wait, so that those of all segments merge together. Alone only: what other ranks fetch comes
+  // as early as they expect it.
+  bool states_can_wait() {
     const LoweringContext& context = builder_.context();
     const int64_t blocks_bytes = stage_.grid.count() * scheduler::charged_bytes(state_bytes(0));
-    merges_late_ = context.owners.ranks() == 1 && blocks_bytes <= context.memory_bytes / policy::kLateMergePart;
+    return context.owners.ranks() == 1 && blocks_bytes <= context.memory_bytes / policy::kLateMergePart;
+  }
+
+  // On a GPU, one task merges all states of a single result: a task for every node costs more time than its work.
+  bool in_one_task() {
+    const LoweringContext& context = builder_.context();
+    if (context.device.kind == local::DeviceKind::cpu || context.memory_bytes == 0) return false;
+    if (map_->kept.count() != 1 || tree_.leaves < 3 || state_bytes(0) == 0 || !states_can_wait()) return false;
+    return 2 * kSegments * scheduler::charged_bytes(state_bytes(0)) <= context.memory_bytes / policy::kSharedTaskPart;
+  }
+
+  void add_tree() {
+    const auto [number, body] = builder_.add_body<TreeBody>(stage_, builder_.device(), tree_,
+                                                            [map = map_](int64_t j) { return map->elements(j); });
+    std::vector<BlockId> inputs;
+    for (int64_t segment = 0; segment < tree_.segments(); ++segment) {
+      if (const auto found = shared_.find(segment); found != shared_.end()) {
+        inputs.insert(inputs.end(), found->second.blocks.begin(), found->second.blocks.end());
+        continue;
+      }
+      for (int64_t leaf = tree_.first(segment); leaf < tree_.first(segment + 1); ++leaf)
+        inputs.push_back(builder_.block(builder_.key(kLeaf, leaf_chunk(0, leaf))));
+    }
+    builder_.result().grouped = true;
+    builder_.add_compute(number, 0, {kProgressEnd, kFinalize}, {body->scratch_bytes(0), 0}, inputs,
+                         add_result_blocks(0));
   }
 
   void merge_segment(const Segment& segment) {
@@ -345,7 +378,7 @@ class Reductions {
                          inputs, {merged});
   }
 
-  void add_results(int64_t j) {
+  std::vector<BlockId> add_result_blocks(int64_t j) {
     const int outputs = static_cast<int>(fused_.program.outputs().size());
     std::vector<BlockId> produced;
     for (size_t r = 0; r < fused_.reductions.size(); ++r) {
@@ -354,6 +387,10 @@ class Reductions {
       produced.push_back(
           builder_.add_output(output, j, map_->elements(j) * local::itemsize(fused_.reductions[r].dtype)));
     }
+    return produced;
+  }
+  void add_results(int64_t j) {
+    const std::vector<BlockId> produced = add_result_blocks(j);
     const int64_t latest = node_progress(j, tree_.levels(), 0);
     std::vector<BlockId> inputs{state(j, tree_.levels(), 0)};
     builder_.add_compute(finalize_, j, {latest, kFinalize}, {finalize_body_->scratch_bytes(j), 0}, inputs, produced);
@@ -428,7 +465,8 @@ void lower_folds(Builder& builder, const FusedBody& body) {
 void lower_work(Builder& builder, const plan::Fused& fused) {
   const plan::Stage& stage = builder.stage();
   const int rank = builder.context().rank;
-  const auto [number, body] = builder.add_body<FusedBody>(stage, rank, builder.context().owners, builder.device());
+  const auto [number, body] =
+      builder.add_body<FusedBody>(stage, rank, builder.context().owners, builder.device(), builder.copy_rules().room);
   const int outputs = static_cast<int>(fused.program.outputs().size());
   const auto [first, last] = builder.owned(stage.grid.count());
   std::optional<Reductions> reductions;
@@ -458,7 +496,13 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
     inputs.clear();
     produced.clear();
     int64_t traffic = 0;
-    for (const Region& part : body->splits() ? body->parts(chunk) : std::vector<Region>()) {
+    const std::optional<FusedBody::Cells> in_place = body->cells(chunk);
+    if (in_place) {
+      builder.result().grouped = true;
+      for (const auto& [input, number] : in_place->chunks)
+        inputs.push_back(*builder.whole_chunk(fused.inputs[static_cast<size_t>(input)], number));
+    }
+    for (const Region& part : body->splits() && !in_place ? body->parts(chunk) : std::vector<Region>()) {
       for (size_t i = 0; i < fused.inputs.size(); ++i)
         inputs.push_back(builder.prefetch_shared(fused.inputs[i], body->access(static_cast<int>(i), part)));
     }

@@ -27,15 +27,19 @@ void lower_sink(Builder& builder, const Sink& sink) {
     std::tie(number, body) = builder.add_body<WriteBody>(output.grid, stage.label, builder.context().executor,
                                                          sink.whole, sink.scratch_bytes, sink.write);
   const bool late = stage.is_barrier(sink.array.output);
+  // Encoding is work for all cores; threads that write files are fewer.
+  const bool encodes = sink.scratch_bytes > 0 && builder.device().kind == local::DeviceKind::cpu;
+  const scheduler::QueueKind queue = encodes ? scheduler::QueueKind::compute : scheduler::QueueKind::io;
   const auto [first, last] = builder.owned(output.grid.count());
   for (int64_t chunk = first; chunk < last; ++chunk) {
+    if (sink.done && (*sink.done)[static_cast<size_t>(chunk)]) continue;
     const scheduler::BlockId block = builder.block(builder.key_of(sink.array, chunk));
     if (sink.kind == Sink::Kind::persist) {
       result.persisted.back().push_back(block);
       continue;
     }
     const int64_t bytes = output.grid.chunk_elements(chunk) * local::itemsize(output.dtype);
-    builder.add_task(scheduler::TaskKind::write, scheduler::QueueKind::io, number, chunk,
+    builder.add_task(scheduler::TaskKind::write, queue, number, chunk,
                      {late ? kProgressEnd : builder.progress(chunk), kSink},
                      {body->scratch_bytes(builder.device()), bytes}, {block}, {});
     builder.note_staging(

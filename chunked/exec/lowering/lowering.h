@@ -38,6 +38,8 @@ struct Sink {
   std::function<void(const Region& box, const void* data, std::span<std::byte> scratch)> write = {};
   bool whole = false;         // write: only whole chunks (filtered files)
   int64_t scratch_bytes = 0;  // write: what it works in
+  // write: chunks of the array that need not be made, by number; null: none.
+  std::shared_ptr<const std::vector<bool>> done = nullptr;
 };
 
 // Tasks per stage that steal chunks of other ranks, on a device: each in a thread of the worker queue, so that one
@@ -83,6 +85,10 @@ std::unique_ptr<Lowered> lower(const plan::Plan& plan, const std::vector<Sink>& 
 // The time that the rank's tasks are thought to take on so many threads, one kind of them after the other, where the
 // context had rates.
 double estimated_seconds(const Lowered& lowered, int threads);
+
+// Takes the tasks away whose results nobody needs on any rank, where sinks have chunks that are done: then what remains
+// computes the same bits as before. No chunk may be stolen in the run. Collective.
+void drop_unneeded(Lowered& lowered, comm::Communicator& communicator);
 
 // Tells owners what will be fetched: sets remote readers on the graph's blocks and exposes them. Collective.
 void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Service& service);

@@ -35,8 +35,6 @@ std::span<const PathRow> path_rows();
 // What a path may connect ranks by.
 struct PathSetup {
   const std::vector<local::DeviceKind>& kinds;  // of the ranks' devices
-  void* slab;                                   // of this rank's device memory; null where it has none
-  int64_t slab_bytes;
   comm::PathUse use;
 };
 
@@ -73,8 +71,12 @@ class Path {
   // Finds out which ranks it reaches. Collective, blocking. Throws CommError on every rank where it is required and
   // does not work.
   virtual void connect(const PathSetup& /*setup*/) {}
+  // Finds out by trying what connect() believed. Collective, blocking.
+  virtual void probe() const {}
   // Why this rank cannot fetch from `owner` by it; empty where it can.
   virtual std::string obstacle(int /*owner*/) const { return {}; }
+  // The same in short. A path that worked for all that was known may turn out not to.
+  virtual bool reaches(int /*owner*/) const { return true; }
   // What it goes over: "NVLink", "ucx".
   virtual std::string link(int owner) const = 0;
   // Its limits: whether it takes a hyperslab of so many bytes in runs of `run_bytes`.
@@ -91,6 +93,11 @@ class Path {
   virtual bool serve_at_once(FetchServer& /*server*/, const GetPtr& /*get*/) const { return false; }
   // In the server's own thread: false if there is nothing more to be done for the request at present.
   virtual bool serve(FetchServer& server, const GetPtr& get, int64_t segment) const = 0;
+
+  // A segment of this rank's device memory, of Executor::share_segment(), is to be closed by all who have it open; the
+  // path then calls Executor::end_sharing(). From the thread that makes progress, as the messages for it.
+  virtual void recall(const ServiceLink& /*link*/, int64_t /*segment*/) const {}
+  virtual void handle_recall(const ServiceLink& /*link*/, int /*from*/, const Message& /*message*/) const {}
 
  private:
   const PathRow& row_;

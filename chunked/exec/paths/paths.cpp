@@ -53,20 +53,24 @@ void Paths::choose_usable() {
   }
 }
 
-void Paths::connect(std::pair<void*, int64_t> slab, const std::map<std::string, comm::PathUse>& uses) {
+void Paths::connect(const std::map<std::string, comm::PathUse>& uses) {
   for (const auto& [name, use] : uses) static_cast<void>(find(name));
   std::vector<local::DeviceKind> kinds(static_cast<size_t>(communicator_.size()));
   communicator_.all_gather(&device_.kind, sizeof device_.kind, kinds.data());
   for (const auto& path : paths_) {
     const auto use = uses.find(path->name());
-    path->connect({kinds, slab.first, slab.second, use == uses.end() ? comm::PathUse::automatic : use->second});
+    path->connect({kinds, use == uses.end() ? comm::PathUse::automatic : use->second});
   }
   choose_usable();
 }
 
+void Paths::probe() const {
+  for (const auto& path : paths_) path->probe();
+}
+
 const Path& Paths::choose(int owner, int64_t bytes, int64_t run_bytes) const {
   for (const Path* path : usable_[static_cast<size_t>(owner)]) {
-    if (path->fits(bytes, run_bytes)) return *path;
+    if (path->fits(bytes, run_bytes) && path->reaches(owner)) return *path;
   }
   throw local::InternalError(fmt::format("no path takes {} bytes from rank {}", bytes, owner));
 }
@@ -77,6 +81,10 @@ const Path& Paths::fallback(int owner, const Path& from) const {
                                  [](const Path* path) { return !path->needs_block_on_device(); });
   if (next == usable.end()) throw local::InternalError(fmt::format("no path after {}", from.name()));
   return **next;
+}
+
+void Paths::recall(const ServiceLink& link, int64_t segment) const {
+  for (const auto& path : paths_) path->recall(link, segment);
 }
 
 const Path& Paths::at(uint32_t row) const {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "quarry/chunked/exec/paths/path.h"
@@ -17,10 +16,12 @@ class Paths {
   // Local: paths that need a connection have none yet.
   Paths(comm::Communicator& communicator, local::Device device);
 
-  // Connects the paths. `slab`: executor.device_slab(). `uses`: by name of a path, automatic for those that it does not
-  // name. Collective, blocking. Throws CommError on every rank where a path is required and does not work, and where
-  // the uses differ between ranks.
-  void connect(std::pair<void*, int64_t> slab, const std::map<std::string, comm::PathUse>& uses = {});
+  // Connects the paths. `uses`: by name of a path, automatic for those that it does not name. Collective, blocking.
+  // Throws CommError on every rank where a path is required and does not work, and where the uses differ between ranks.
+  void connect(const std::map<std::string, comm::PathUse>& uses = {});
+
+  // Finds out by trying which ranks they reach, which else shows when something is first fetched. Collective, blocking.
+  void probe() const;
 
   // The one that a fetch goes by.
   const Path& choose(int owner, int64_t bytes, int64_t run_bytes) const;
@@ -32,6 +33,8 @@ class Paths {
   // Throws InternalError where there is none.
   const Path& find(std::string_view name) const;
   size_t size() const { return paths_.size(); }
+  // See Path::recall(): by all paths.
+  void recall(const ServiceLink& link, int64_t segment) const;
   bool fills_own_memory(const Path& path) const { return path.row().fills == fills_; }
 
   // For people: the usable paths from that rank in order of preference, with limits and links, and why others that fill

@@ -44,9 +44,9 @@ TEST(Paths, ToDeviceMemoryWithoutAConnectionAllIsStaged) {
   Paths paths(*job, {DeviceKind::emulated, 0});
   for (const int64_t bytes : {0, 100, 1 << 20}) EXPECT_STREQ(paths.choose(0, bytes, bytes).name(), "staged");
   EXPECT_EQ(paths.find("peer-copy").obstacle(0), "not connected");
-  paths.connect({nullptr, 0}, {{"peer-copy", comm::PathUse::off}});
+  paths.connect({{"peer-copy", comm::PathUse::off}});
   EXPECT_STREQ(paths.choose(0, 1 << 20, 1 << 20).name(), "staged");
-  EXPECT_THROW(paths.connect({nullptr, 0}, {{"pigeon", comm::PathUse::off}}), local::InternalError);
+  EXPECT_THROW(paths.connect({{"pigeon", comm::PathUse::off}}), local::InternalError);
 }
 
 TEST(Paths, AreDescribedInOrderOfPreference) {

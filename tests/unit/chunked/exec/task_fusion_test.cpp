@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/chunked/plan/passes.h"
@@ -206,6 +207,68 @@ TEST_P(TaskFusion, SumsOfProductsAreProductsOfMatrices) {
     }
     if (HasFailure()) return;
   }
+}
+
+// Values as those of the selection made first, where the array and the mask are cut alike.
+TEST_P(TaskFusion, ReductionsOverSelectionsReadTheArrayWhereItLies) {
+  using Make = std::function<Array(const Array& x, const Array& m)>;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<std::pair<const char*, Make>> rows = {
+      {"sum", [](const Array& x, const Array& m) { return sum(x[m]); }},
+      {"sum of columns", [](const Array& x, const Array& m) { return sum(x[m], 0); }},
+      {"mean", [](const Array& x, const Array& m) { return mean(x[m]); }},
+      {"mean of columns, kept", [](const Array& x, const Array& m) { return mean(x[m], 0, {.keepdims = true}); }},
+      {"mean of float32", [](const Array& x, const Array& m) { return mean(x[m].astype(DType::float32)); }},
+      {"prod", [](const Array& x, const Array& m) { return prod(x[m] / 20, 0); }},
+      {"min", [](const Array& x, const Array& m) { return min(x[m], 0); }},
+      {"max of integers", [](const Array& x, const Array& m) { return max(x[m].astype(DType::int32) - 900, 0); }},
+      {"any", [](const Array& x, const Array& m) { return any(x[m] > 38.); }},
+      {"all", [](const Array& x, const Array& m) { return all(x[m] < 39., 0); }},
+      {"count", [](const Array& x, const Array& m) { return count_nonzero(x[m]); }},
+      {"sum of complex", [](const Array& x, const Array& m) { return sum(x[m].astype(DType::complex128)); }},
+      {"squares",
+       [](const Array& x, const Array& m) {
+         const Array s = x[m];
+         return sum(square(s) - 2 * s);
+       }},
+      {"missing elsewhere", [nan](const Array& x, const Array& m) { return sum(where(m, x.T(), nan).T()[m]); }},
+      {"missing", [nan](const Array& x, const Array& m) { return max(where(x > 35., nan, x)[m], 0); }},
+      {"two of them", [](const Array& x, const Array& m) { return mean(x[m]) + max(x[m]); }},
+      {"along rows too",
+       [](const Array& x, const Array& m) {
+         return sum(x[m], {0, 1});
+       }},
+      {"of columns", [](const Array& x, const Array& m) { return sum(compress(m, x.T(), 1), 1); }},
+  };
+  const auto has_selection = [](const Array& array) {
+    const plan::Plan plan = exec::make_plan({array.node()});
+    return std::ranges::any_of(plan.stages,
+                               [](const plan::Stage& s) { return s.label.find("compress") != s.label.npos; });
+  };
+  for (const auto& [name, make] : rows) {
+    SCOPED_TRACE(name);
+    RuntimeOptions options = testing::runtime_on(GetParam(), "64MiB");
+    std::vector<NdArray> values;
+    for (const char* off : {"", "-selections"}) {
+      options.passes = off;
+      const Runtime runtime(options);
+      const Array x = (arange(240.0).reshape({60, 4}) % 39.).rechunk({7, 3}).persist();
+      const Array result = make(x, (arange(60) % 3 != 1).rechunk({7}));
+      EXPECT_EQ(has_selection(result), *off != 0);
+      values.push_back(result.to_host());
+    }
+    EXPECT_EQ(values[0].dtype(), values[1].dtype());
+    EXPECT_EQ(values[0].shape(), values[1].shape());
+    EXPECT_TRUE(testing::close(values[0], values[1], 1e-6, 1e-9)) << values[0].repr() << values[1].repr();
+  }
+  // Where the selection is needed anyway, or some chunks need not be read, it is made.
+  const Runtime runtime(testing::runtime_on(GetParam(), "64MiB"));
+  const Array x = arange(60.0).rechunk({7}).persist(), chosen = x[x % 3. != 1.];
+  EXPECT_TRUE(has_selection(sum(chosen) + chosen));
+  EXPECT_TRUE(has_selection(var(chosen)));
+  EXPECT_TRUE(has_selection(sum(x[x < 20.])));
+  EXPECT_TRUE(has_selection(sum(chosen + arange(40.0))));
+  EXPECT_EQ(sum(x[x < 0.]).to_host().item().as_double(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, TaskFusion, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),

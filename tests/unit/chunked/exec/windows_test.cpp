@@ -113,6 +113,42 @@ TEST_P(Windows, OfThreeAxesAreReadOnceAndTheirHalos) {
   expect_same(shared.values, apart.values);
 }
 
+// On a device with room, neighbours' chunks are read where they are: no task copies. In less of it, rims are copied.
+TEST_P(Windows, OfStoredArraysAreReadInPlace) {
+  constexpr int64_t n = 30;
+  const NdArray values = local::sin(local::arange(static_cast<double>(n * n * n))).reshape({n, n, n});
+  const Slice inner{1, -1, {}}, low{{}, -2, {}}, high{2, {}, {}};
+  const auto stencil = [&](const auto& x) {
+    auto sum = -6.0 * x[{inner, inner, inner}];
+    for (const Slice& side : {low, high})
+      sum = sum + x[{side, inner, inner}] + x[{inner, side, inner}] + x[{inner, inner, side}];
+    return sum;
+  };
+  const NdArray expected = stencil(values);
+  struct Run {
+    const char* memory;
+    std::vector<int64_t> rows;  // of the chunks
+    bool in_place;
+  };
+  for (const Run& run : {Run{"64MiB", {6, 6, 6, 6, 6}, true}, Run{"64MiB", {10, 1, 2, 7, 10}, true},
+                         Run{"64MiB", {15, 15}, true}, Run{"512KiB", {6, 6, 6, 6, 6}, false}}) {
+    SCOPED_TRACE(std::string(run.memory) + ", " + std::to_string(run.rows.size()) + " chunks");
+    const Runtime runtime(on(GetParam(), "", run.memory));
+    const Grid grid({AxisChunks(run.rows), AxisChunks(n, n), AxisChunks(n, n)});
+    const Array x = Array::from_local(values).rechunk(grid).persist();
+    const int64_t before = runtime.statistics().tasks;
+    const Array y = stencil(x).persist();
+    const int64_t tasks = runtime.statistics().tasks - before;
+    if (GetParam() != local::DeviceKind::cpu) {
+      if (run.in_place)
+        EXPECT_EQ(tasks, y.chunks().count());
+      else
+        EXPECT_GT(tasks, y.chunks().count());
+    }
+    expect_same({y.to_host()}, {expected});
+  }
+}
+
 TEST_P(Windows, OfAnExpressionReadWhatItReadsOnce) {
   constexpr int64_t n = 4000, kItem = 8;
   const File file(local::sin(local::arange(static_cast<double>(n))));

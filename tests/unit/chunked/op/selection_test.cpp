@@ -129,6 +129,85 @@ TEST(Scan, TheFirstChunkKeepsItsBits) {
   EXPECT_TRUE(std::signbit(cumsum(x).to_host().copy().data<const double>()[2]));
 }
 
+class ScanOn : public ::testing::TestWithParam<local::DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!local::available(GetParam())) GTEST_SKIP() << "no device of kind " << local::name(GetParam());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, ScanOn,
+                         ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated,
+                                           local::DeviceKind::cuda),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+// Totals are the last elements of the chunks' scans, whatever makes them; carries are their scan. Bit for bit.
+TEST_P(ScanOn, BitsAreThoseOfTheChunksScans) {
+  struct Case {
+    Dims shape;
+    int axis;
+    std::vector<int64_t> ends;
+    DType from, dtype;
+    bool products = false, backwards = false;
+  };
+  const Case cases[] = {
+      {{100000}, 0, {1, 40000, 40070, 99000, 100000}, DType::float64, DType::float64},
+      {{100000}, 0, {1, 40000, 40070, 99000, 100000}, DType::float64, DType::float64, false, true},
+      {{90000}, 0, {80000, 80001, 90000}, DType::float32, DType::float64},
+      {{3000}, 0, {64, 1500, 3000}, DType::float16, DType::float16},
+      {{900, 33}, 0, {1, 300, 365, 900}, DType::float64, DType::float64},
+      {{900, 33}, 0, {1, 300, 365, 900}, DType::float32, DType::float32, true},
+      {{33, 900}, 1, {1, 300, 365, 900}, DType::float64, DType::float64},
+      {{4, 700, 5}, 1, {100, 650, 700}, DType::complex128, DType::complex128},
+      {{5, 40000}, 1, {39000, 40000}, DType::float64, DType::float32, true},
+  };
+  RuntimeOptions options;
+  options.device = GetParam();
+  options.memory = "64MiB";
+  const Runtime runtime(options);
+  const auto bits = [](const NdArray& a) {
+    return local::to_vector<uint8_t>(a.copy().view(DType::uint8).reshape({-1}));
+  };
+  const local::DeviceScope scope(local::Device{GetParam(), 0});
+  for (const Case& c : cases) {
+    SCOPED_TRACE(local::to_string(c.shape) + (c.products ? " products" : " sums") + (c.backwards ? " backwards" : ""));
+    const NdArray positions = ops::arange(local::element_count(c.shape)).astype(DType::float64).reshape(c.shape);
+    NdArray x = (ops::sin(positions) * 0.01 + (c.products ? 1.0 : 0.0)).astype(c.from);
+    if (c.from == DType::float64 && !c.products) x.reshape({-1})[{local::Slice{-7, -6, {}}}].fill(local::nan);
+    if (c.backwards) x = x[{local::Slice{{}, {}, -1}}];
+    const auto part = [axis = c.axis](const NdArray& a, int64_t start, int64_t stop) {
+      std::vector<local::IndexItem> index(static_cast<size_t>(axis), local::IndexItem(local::full_slice));
+      index.emplace_back(local::Slice{start, stop, {}});
+      return a[index];
+    };
+    const auto scan = [&c](const NdArray& a) {
+      return c.products ? ops::cumprod(a, c.axis, c.dtype) : ops::cumsum(a, c.axis, c.dtype);
+    };
+    std::vector<NdArray> scans, totals;
+    int64_t start = 0;
+    for (const int64_t end : c.ends) {
+      scans.push_back(scan(part(x, start, end).copy()));
+      totals.push_back(part(scans.back(), end - start - 1, end - start));
+      start = end;
+    }
+    const NdArray carries = scan(ops::concatenate(totals, c.axis));
+    for (size_t i = 1; i < scans.size(); ++i) {
+      const auto at = static_cast<int64_t>(i) - 1;
+      scans[i] = local::apply(c.products ? "multiply"_op : "add"_op, {part(carries, at, at + 1), scans[i]}, c.dtype);
+    }
+    const NdArray expected = ops::concatenate(scans, c.axis);
+
+    std::vector<AxisChunks> axes;
+    for (const int64_t extent : c.shape) axes.emplace_back(extent, extent);
+    std::vector<int64_t> lengths;
+    for (size_t i = 0; i < c.ends.size(); ++i) lengths.push_back(c.ends[i] - (i > 0 ? c.ends[i - 1] : 0));
+    axes[static_cast<size_t>(c.axis)] = AxisChunks(lengths);
+    const Array chunked = Array::from_local(x).rechunk(Grid(axes));
+    const NdArray got = (c.products ? cumprod(chunked, c.axis, c.dtype) : cumsum(chunked, c.axis, c.dtype)).to_host();
+    ASSERT_EQ(got.dtype(), expected.dtype());
+    EXPECT_EQ(bits(got), bits(expected));
+  }
+}
+
 TEST(Scan, InfinitiesThatCancelBetweenChunksAreNan) {
   const Array x = Array::from_local(local::from_vector<double>({local::inf, -local::inf, 1, local::nan})).rechunk({1});
   const NdArray whole = ops::nancumsum(local::from_vector<double>({local::inf, -local::inf, 1, local::nan}));

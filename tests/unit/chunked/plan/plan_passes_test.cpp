@@ -341,7 +341,7 @@ TEST(Passes, AreNamedTimedAndPartOfTheHash) {
   EXPECT_EQ(without.passes.size(), plan::passes().size() - 4);
   for (const plan::PassTime& pass : all.passes) EXPECT_GE(pass.seconds, 0);
   const std::string text = describe_passes(without);
-  EXPECT_TRUE(text.starts_with("contractions ")) << text;
+  EXPECT_TRUE(text.starts_with("selections ")) << text;
   EXPECT_EQ(text.find("cse"), std::string::npos) << text;
   EXPECT_NE(all.hash, without.hash);
 }
@@ -354,10 +354,10 @@ TEST(Passes, AWrongNameIsAnErrorThatListsThem) {
       plan::parse_passes(text);
       ADD_FAILURE() << text;
     } catch (const local::InvalidArgument& error) {
-      EXPECT_NE(
-          std::string(error.what())
-              .find("cse, views, contractions, syrk, materialise, siblings, offsets, reads, prologues, epilogues, fit"),
-          std::string::npos)
+      EXPECT_NE(std::string(error.what())
+                    .find("cse, views, selections, contractions, syrk, materialise, siblings, offsets, reads, "
+                          "prologues, epilogues, fit"),
+                std::string::npos)
           << error.what();
     }
   }

@@ -16,6 +16,7 @@
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/memory_size.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/policy.h"
 #include "quarry/scheduler/executor.h"
 
 namespace quarry {
@@ -209,6 +210,19 @@ TEST(Runtime, BannerSaysRanksDevicesThreadsBudget) {
   options.host_memory = "1GiB";
   options.threads = 1;
   EXPECT_EQ(Runtime(options).banner(), "1 rank, emulated:0, 1 thread, 256 MiB of device and 1.00 GiB of host memory");
+}
+
+TEST(Runtime, TakesAsMuchOfADeviceAsIsNeeded) {
+  RuntimeOptions options = on_cpu();
+  options.device = local::DeviceKind::emulated;
+  options.memory = "512MiB";
+  options.host_memory = "64MiB";
+  Runtime runtime(options);
+  EXPECT_EQ(runtime.executor().device_bytes(), 0);
+  EXPECT_EQ(runtime.executor().staging().acquired_bytes(), 0);
+  EXPECT_EQ((full({1000}, 1.0) + 1.0).sum().to_host().item<double>(), 2000);
+  EXPECT_GT(runtime.executor().device_bytes(), 0);
+  EXPECT_LE(runtime.executor().device_bytes(), local::memory_policy::first_segment_bytes(runtime.memory_bytes()));
 }
 
 TEST(FreeHostBytes, NoMoreThanSlurmGivesTheJob) {

@@ -1,0 +1,25 @@
+// store() of data sets that each have a layout and attributes of their own, for programs that copy files.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quarry/chunked/api/ma.h"
+#include "quarry/io/attribute.h"
+#include "quarry/io/filter.h"
+
+namespace quarry::detail {
+
+struct OutputItem {
+  ma::FilledItem filled;
+  std::map<std::string, io::Attribute> attributes = {};
+  // In place of StoreOptions::chunks and filters.
+  std::optional<Dims> chunks = {};
+  std::vector<io::Filter> filters = {};
+};
+// As store(), of whose options `overwrite` alone counts.
+void store_outputs(const std::string& file, const std::vector<OutputItem>& items, const StoreOptions& options);
+
+}  // namespace quarry::detail
