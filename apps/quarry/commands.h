@@ -18,5 +18,9 @@ RunCommand add_pca_command(CLI::App& parser);
 RunCommand add_generate_command(CLI::App& parser);
 RunCommand add_report_command(CLI::App& parser);
 RunCommand add_functions_command(CLI::App& parser);
+RunCommand add_convert_command(CLI::App& parser);
+RunCommand add_diff_command(CLI::App& parser);
+RunCommand add_verify_command(CLI::App& parser);
+RunCommand add_doctor_command(CLI::App& parser);
 
 }  // namespace quarry::apps

@@ -5,13 +5,20 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <vector>
 
 #include "quarry/apps/quarry/dashboard_page.h"
 #include "quarry/apps/quarry/options.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/message.h"
+#include "quarry/local/base/thread.h"
 
 #if QUARRY_HAVE_HTTP
 #include <httplib.h>
@@ -116,10 +123,64 @@ bool names_loopback(std::string host) {
 
 }  // namespace
 
+// Threads that answer requests. The server's own ones end the process where the system has no more.
+class RequestThreads final : public httplib::TaskQueue {
+ public:
+  explicit RequestThreads(int count) {
+    try {
+      for (int i = 0; i < count; ++i) threads_.push_back(local::start_thread("requests", [this] { work(); }));
+    } catch (...) {
+      shutdown();
+      throw;
+    }
+  }
+  ~RequestThreads() override { shutdown(); }
+  RequestThreads(const RequestThreads&) = delete;
+  RequestThreads& operator=(const RequestThreads&) = delete;
+
+  void enqueue(std::function<void()> request) override {
+    {
+      const std::lock_guard lock(mutex_);
+      requests_.push_back(std::move(request));
+    }
+    wake_.notify_one();
+  }
+  void shutdown() override {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [this] { return over_ || !requests_.empty(); });
+      if (requests_.empty()) return;
+      const std::function<void()> request = std::move(requests_.front());
+      requests_.pop_front();
+      lock.unlock();
+      request();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> requests_;
+  bool over_ = false;
+  std::vector<std::thread> threads_;
+};
+
 struct Dashboard::Impl {
   DashboardOptions options;
   std::function<DashboardStatus()> status;
   httplib::Server server;
+  std::unique_ptr<RequestThreads> request_threads;  // until the server has them
   std::thread thread;
   int port = 0;
 
@@ -131,8 +192,10 @@ struct Dashboard::Impl {
   }
 
   void start() {
-    constexpr size_t kThreads = 4, kLongestRequest = 8192;
-    server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    constexpr int kThreads = 4;
+    constexpr size_t kLongestRequest = 8192;
+    request_threads = std::make_unique<RequestThreads>(kThreads);
+    server.new_task_queue = [this] { return request_threads.release(); };
     // Not SO_REUSEPORT, which would let two programs have one port.
     server.set_socket_options([](socket_t socket) {
       const int yes = 1;
@@ -167,7 +230,7 @@ struct Dashboard::Impl {
     if (port <= 0) {
       throw local::IoError(fmt::format("--dashboard: port {} of {} cannot be had", options.port, options.address));
     }
-    thread = std::thread([this] { server.listen_after_bind(); });
+    thread = local::start_thread("the dashboard", [this] { server.listen_after_bind(); });
   }
   ~Impl() {
     if (!thread.joinable()) return;

@@ -138,7 +138,8 @@ class Evaluation {
       if (!seen.insert(item.path).second) throw InvalidArgument("two results would be stored as " + item.path);
       paths.push_back(item.path);
     }
-    const StoreOptions store_options = options_.common.store(options_.overwrite);
+    StoreOptions store_options = options_.common.store(options_.overwrite);
+    store_options.resume = options_.resume;
     job_.on_root([&] { check_output(output.file, paths, options_.overwrite); });
     std::vector<Array> arrays;
     for (const auto& [item, fill_value] : items) arrays.push_back(item.array);
@@ -232,6 +233,9 @@ RunCommand add_eval_command(CLI::App& parser) {
   command->add_option("-f,--file", options->script, "Statements `name = EXPR`, one a line; all are computed together")
       ->type_name("SCRIPT");
   command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
+  command->add_flag("--resume", options->resume,
+                    "Keep what is done of the output where the run ends early, and go on with what an earlier run of "
+                    "the same expression has kept, on any number of ranks (HDF5)");
   command->add_flag("--local", options->local,
                     "Evaluate on local arrays, all in the memory of one device, with all of NumPy's functions");
   command->add_flag("--keep-going", options->keep_going, "Store what works of a script, report each line that fails");
@@ -241,6 +245,9 @@ RunCommand add_eval_command(CLI::App& parser) {
       throw InvalidArgument(options->script.empty() ? "eval needs an expression or -f SCRIPT"
                                                     : "eval takes an expression or -f SCRIPT, not both");
     }
+    if (options->resume && options->output.empty()) throw InvalidArgument("--resume needs an output (-o)");
+    if (options->resume && (options->local || options->keep_going))
+      throw InvalidArgument(fmt::format("--resume does not go with {}", options->local ? "--local" : "--keep-going"));
     if (options->keep_going && options->script.empty()) throw InvalidArgument("--keep-going is for scripts (-f)");
     if (!options->expression.empty()) expression::parse({options->expression, "", 0});  // complains at once
     parse_inputs(options->inputs);

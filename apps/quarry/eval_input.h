@@ -12,7 +12,7 @@ struct EvalOptions {
   CommonOptions common;
   std::string expression, script, output;
   std::vector<std::string> inputs;
-  bool overwrite = false, keep_going = false, local = false, masked = false, decode = false;
+  bool overwrite = false, keep_going = false, local = false, resume = false, masked = false, decode = false;
 };
 
 // One -i NAME=FILE:/PATH.

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "quarry/apps/quarry/signals.h"
+#include "quarry/io/saved_job.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/message.h"
 #include "quarry/local/base/options.h"
@@ -18,7 +19,8 @@ int exit_status(const std::exception_ptr& error, bool computing) {
   using local::ErrorCode;
   constexpr int kSignalBase = 128;
   // Whatever went wrong then, it did because the run was told to end: partial files and other ranks were gone.
-  if (const int signal = received_signal(); signal != 0) return kSignalBase + signal;
+  if (const int signal = received_signal(); signal != 0)
+    return io::is_any_job_unfinished() ? kSavedStatus : kSignalBase + signal;
   switch (local::to_record(error).code) {
     case ErrorCode::cancelled:
       return kSignalBase + SIGINT;
@@ -42,10 +44,12 @@ int exit_status(const std::exception_ptr& error, bool computing) {
 }
 
 std::string error_message(const std::exception_ptr& error) {
-  return received_signal() != 0 ? "interrupted; outputs are as they were" : local::to_record(error).message;
+  if (received_signal() == 0) return local::to_record(error).message;
+  return io::is_any_job_unfinished() ? "interrupted; what is done is saved, and the same command goes on"
+                                     : "interrupted; outputs are as they were";
 }
 
-void print_error(const std::string& message) {
+std::string error_text(const std::string& message) {
   constexpr size_t kLongestLine = 1000;  // whatever was echoed: a message is for reading
   std::string text;
   std::istringstream lines(message);
@@ -56,8 +60,10 @@ void print_error(const std::string& message) {
       text += u < 0x20 || u == 0x7f ? fmt::format("\\x{:02x}", u) : std::string(1, c);
     }
   }
-  fmt::print(stderr, "quarry: error: {}\n", text);
+  return fmt::format("quarry: error: {}\n", text);
 }
+
+void print_error(const std::string& message) { fmt::print(stderr, "{}", error_text(message)); }
 
 namespace {
 

@@ -8,11 +8,15 @@ namespace quarry::apps {
 
 inline constexpr int kUsageStatus = 2;    // wrong before computing starts
 inline constexpr int kFailureStatus = 1;  // went wrong later
+// Was told to end, and what is done is saved: the same command goes on with it (EX_TEMPFAIL of sysexits.h).
+inline constexpr int kSavedStatus = 75;
 
-// The status of an error: `computing` tells whether work had begun. Interrupted runs end with 128 + signal.
+// The status of an error: `computing` tells whether work had begun. Interrupted runs end with kSavedStatus or 128 +
+// signal.
 int exit_status(const std::exception_ptr& error, bool computing);
 std::string error_message(const std::exception_ptr& error);
-// "quarry: error: MESSAGE"; control characters of the first line are escaped.
+// "quarry: error: MESSAGE" and the end of the line, for stderr; control characters are escaped.
+std::string error_text(const std::string& message);
 void print_error(const std::string& message);
 
 // The rank that the launcher gave this process, before MPI starts; 0 without a launcher.

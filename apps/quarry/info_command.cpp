@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string_view>
 
@@ -14,7 +15,7 @@
 #include "quarry/apps/quarry/options.h"
 #include "quarry/apps/quarry/text.h"
 #include "quarry/apps/quarry/topology.h"
-#include "quarry/io/dataset.h"
+#include "quarry/io/format.h"
 
 namespace quarry::apps {
 
@@ -39,6 +40,14 @@ std::string attribute_text(const io::Attribute& attribute) {
   return std::visit(Text{}, attribute);
 }
 
+bool never_written(const io::DatasetInfo& info, int64_t bytes) {
+  if (bytes == 0 || info.stored_bytes > 0 || !info.direct) return false;
+  bool any = false;  // not every format knows how much it stores
+  io::format_of(info.file).for_each_stored(*io::Dataset::open(info.file, info.object), bytes,
+                                           [&](const local::Region&) { return any = true, false; });
+  return !any;
+}
+
 std::string dataset_text(const io::DatasetInfo& info) {
   int64_t bytes = local::itemsize(info.dtype);
   for (const int64_t extent : info.shape) bytes *= extent;  // the file's size has bounded it
@@ -52,11 +61,40 @@ std::string dataset_text(const io::DatasetInfo& info) {
                           static_cast<double>(bytes) / static_cast<double>(info.stored_bytes));
     }
   }
+  if (never_written(info, bytes)) text += "  never written";
   if (!info.direct) text += "  (read through the library: " + info.library_reason + ")";
   return text;
 }
 
-int run_info(const std::string& target) {
+// Of what a data set holds, decoded: a part of it is read, for a fifth of a second at most. 0: nothing was written.
+double read_rate(const std::string& file, const std::string& object) {
+  constexpr double kMostSeconds = 0.2;
+  constexpr int64_t kPieceBytes = 4 << 20;
+  const std::shared_ptr<io::Dataset> dataset = io::Dataset::open(file, object);
+  std::vector<std::byte> data, scratch;
+  double bytes = 0, seconds = 0;
+  io::format_of(file).for_each_stored(*dataset, kPieceBytes, [&](const local::Region& region) {
+    const auto begin = std::chrono::steady_clock::now();
+    scratch.resize(static_cast<size_t>(dataset->read_scratch_bytes(region)));
+    data.resize(static_cast<size_t>(region.elements() * local::itemsize(dataset->info().dtype)));
+    dataset->read(region, data.data(), scratch);
+    bytes += static_cast<double>(data.size());
+    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return seconds < kMostSeconds;
+  });
+  return bytes / std::max(seconds, 1e-9);
+}
+
+std::string rate_text(const std::string& file, const std::string& object) {
+  try {
+    const double rate = read_rate(file, object);
+    return rate > 0 ? "  one thread reads " + format_bytes(static_cast<int64_t>(rate)) + "/s" : "";
+  } catch (const local::Error& error) {
+    return fmt::format("  cannot be read: {}", error.what());
+  }
+}
+
+int run_info(const std::string& target, bool rates) {
   const FileObject place = parse_file_object(target);
   const std::string object = place.object.empty() ? "/" : place.object;
   std::string text;
@@ -66,6 +104,7 @@ int run_info(const std::string& target) {
     const std::string indent(2 * depth, ' ');
     text += indent + entry.path + (entry.is_group && entry.path != "/" ? "/" : "");
     if (entry.dataset) text += "  " + dataset_text(*entry.dataset);
+    if (entry.dataset && entry.note.empty() && rates) text += rate_text(place.file, entry.path);
     if (!entry.note.empty()) text += "  " + entry.note;
     text += "\n";
     for (const auto& [name, value] : entry.dataset ? entry.dataset->attributes : entry.attributes) {
@@ -88,7 +127,7 @@ bool has_argument(int argc, char** argv, std::string_view option) {
 RunCommand add_info_command(CLI::App& parser) {
   CLI::App* command = parser.add_subcommand(
       "info",
-      "Show the tree of an HDF5 file: shapes, dtypes, chunks, filters, ratio; how ranks are connected "
+      "Show the tree of a file: shapes, dtypes, chunks, filters, ratio, attributes; how ranks are connected "
       "(--topology); or who gets what of the memory budget (--memory, with or without a size)");
   const auto target = std::make_shared<std::string>();
   const auto options = std::make_shared<CommonOptions>();
@@ -99,7 +138,9 @@ RunCommand add_info_command(CLI::App& parser) {
   add_common_options(*command, *options);
   // Alone it asks for the shares of the budget that there would be.
   command->get_option("--memory")->expected(0, 1);
-  return [target, topology, options](int& argc, char**& argv) {
+  const auto rates = std::make_shared<bool>(false);
+  command->add_flag("--rate", *rates, "Show too how fast one thread reads each data set, by reading a part of it");
+  return [target, topology, rates, options](int& argc, char**& argv) {
     if (*topology) {
       return run_job(*options, argc, argv, [](Job& job) {
         fmt::print("{}", describe_topology(job.runtime()));
@@ -114,7 +155,7 @@ RunCommand add_info_command(CLI::App& parser) {
     }
     if (target->empty()) throw local::InvalidArgument("info needs a FILE, --topology or --memory");
     if (launcher_rank() != 0) return 0;
-    return run_info(*target);
+    return run_info(*target, *rates);
   };
 }
 

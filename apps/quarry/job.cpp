@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -289,14 +290,21 @@ void Job::finish() {
 
 namespace {
 
+int status_after_grace = 0;
+std::string text_after_grace;
+
+extern "C" void on_end_of_grace(int /*signal*/) {
+  static_cast<void>(!write(STDERR_FILENO, text_after_grace.data(), text_after_grace.size()));
+  _exit(status_after_grace);
+}
+
 // A rank whose peers are stuck in a call that cannot be cancelled must not wait for them for ever: the launcher ends
-// the job when one process has gone.
+// the job when one process has gone. By a signal, because the error may be that no thread can be started.
 void end_after_grace(int status, const std::string& unsaid, std::chrono::seconds grace) {
-  std::thread([=] {
-    std::this_thread::sleep_for(grace);
-    if (!unsaid.empty()) print_error(unsaid);
-    _exit(status);
-  }).detach();
+  status_after_grace = status;
+  text_after_grace = unsaid.empty() ? "" : error_text(unsaid);
+  std::signal(SIGALRM, on_end_of_grace);
+  alarm(static_cast<unsigned>(grace.count()));
 }
 
 }  // namespace
@@ -323,6 +331,10 @@ int run_job(const CommonOptions& options, int& argc, char**& argv, const std::fu
     if (speaks) print_error(message);
     constexpr std::chrono::seconds kGrace{10}, kGraceWithoutAll{3};
     end_after_grace(status, speaks ? "" : message, lost.empty() ? kGrace : kGraceWithoutAll);
+    // Nothing waits for the other ranks any more, and the launcher ends them when the first has failed: the one that
+    // speaks must have spoken.
+    constexpr std::chrono::milliseconds kSpeaking{200};
+    if (job == nullptr && !speaks && has_launcher()) std::this_thread::sleep_for(kSpeaking);
   }
   job.reset();
   return status;

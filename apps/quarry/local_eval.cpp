@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <thread>
 
 #include "quarry/apps/binding/local_values.h"
 #include "quarry/apps/binding/masked.h"
@@ -11,6 +12,7 @@
 #include "quarry/apps/quarry/failure.h"
 #include "quarry/apps/quarry/job.h"
 #include "quarry/apps/quarry/script.h"
+#include "quarry/chunked/runtime/memory_size.h"
 #include "quarry/chunked/runtime/resolve_options.h"
 #include "quarry/io/dataset.h"
 #include "quarry/io/output.h"
@@ -209,7 +211,9 @@ local::Device chosen_device(const EvalOptions& options) {
 int64_t memory_limit(const EvalOptions& options, local::Device device) {
   constexpr double kShare = local::memory_policy::kLocalShare;
   const bool on_gpu = device.kind == local::DeviceKind::cuda;
-  const int64_t free_bytes = on_gpu ? local::backend(device.kind).info(device.index).free_bytes : free_host_bytes();
+  const int64_t free_bytes =
+      on_gpu ? local::backend(device.kind).info(device.index).free_bytes
+             : free_share_bytes(/*ranks_of_node=*/1, static_cast<int>(std::thread::hardware_concurrency()));
   const local::OptionValue memory = options.common.value(Option::memory);
   if (memory.is_given()) return memory.bytes(free_bytes);
   return static_cast<int64_t>(kShare * static_cast<double>(free_bytes));

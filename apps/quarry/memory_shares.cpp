@@ -7,6 +7,7 @@
 
 #include "quarry/apps/quarry/text.h"
 #include "quarry/chunked/runtime/budget.h"
+#include "quarry/chunked/runtime/memory_size.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/local/memory/shares.h"
@@ -43,7 +44,7 @@ std::string spill_text(const scheduler::ExecutorConfig& config) {
 
 std::string own_text(Runtime& runtime) {
   const scheduler::ExecutorConfig& config = runtime.executor().config();
-  const int64_t host = free_host_bytes() / runtime.communicator().node_size();
+  const int64_t host = free_share_bytes(runtime.communicator().node_size(), runtime.threads());
   const std::string host_source = "of host memory that are free for the rank";
   std::string text = fmt::format("{}, {} I/O threads\n", local::to_string(config.device), config.io_threads);
   for (const local::MemoryTier& tier : local::memory_tiers(exec::rank_memory(runtime))) {

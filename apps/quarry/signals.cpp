@@ -9,10 +9,12 @@
 #include <csignal>
 #include <ctime>
 #include <mutex>
-#include <thread>
 
+#include "quarry/apps/quarry/failure.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/io/partial.h"
+#include "quarry/io/saved_job.h"
+#include "quarry/local/base/thread.h"
 
 namespace quarry::apps {
 
@@ -43,7 +45,9 @@ void wait_for_signals() {
     const std::lock_guard lock(runtime_mutex);
     if (watched_runtime != nullptr) watched_runtime->interrupt();
   }
-  // A launcher kills its ranks a second after it has asked them to end: what must not be left goes at once.
+  // A launcher kills its ranks a second after it has asked them to end: what is done is saved, and what must not be
+  // left goes, at once.
+  io::flush_journals();
   io::discard_partial_files();
   {
     const std::lock_guard lock(runtime_mutex);
@@ -54,7 +58,7 @@ void wait_for_signals() {
   end.tv_sec += kGraceSeconds;
   while (sem_timedwait(&arrived, &end) != 0 && errno == EINTR) {
   }
-  _exit(kStatusBase + latest_signal);
+  _exit(io::is_any_job_unfinished() ? kSavedStatus : kStatusBase + latest_signal);
 }
 
 }  // namespace
@@ -71,7 +75,7 @@ void start_signal_thread() {
     action.sa_flags = SA_RESTART;
     sigaction(signal, &action, nullptr);
   }
-  std::thread(wait_for_signals).detach();
+  local::start_thread("signals", wait_for_signals).detach();
 }
 
 void watch_runtime(Runtime* runtime) {

@@ -209,6 +209,10 @@ int run_arguments(int argc, char** argv) {
   commands["pca"] = add_pca_command(parser);
   commands["generate"] = add_generate_command(parser);
   commands["report"] = add_report_command(parser);
+  commands["convert"] = add_convert_command(parser);
+  commands["diff"] = add_diff_command(parser);
+  commands["verify"] = add_verify_command(parser);
+  commands["doctor"] = add_doctor_command(parser);
   commands["functions"] = add_functions_command(parser);
   for (CLI::App* command : parser.get_subcommands(nullptr)) {
     command->set_version_flag("--version", std::string("quarry ") + QUARRY_VERSION);
@@ -257,14 +261,14 @@ int run_arguments(int argc, char** argv) {
 }  // namespace
 
 int run_tool(int argc, char** argv) {
-  start_signal_thread();
   try {
+    start_signal_thread();
     const int status = run_arguments(argc, argv);
     // What was printed may not have reached its file.
     errno = 0;
     if (status == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) throw_unwritten();
     return status;
-  } catch (const local::IoError& error) {
+  } catch (const local::Error& error) {  // no thread for signals, or what was printed did not reach its file
     print_error(error.what());
     return kFailureStatus;
   }

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "quarry/apps/quarry/text.h"
+#include "quarry/chunked/runtime/probe_paths.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/device_collectives.h"
-#include "quarry/comm/ipc/peer_memory.h"
 
 namespace quarry::apps {
 namespace {
@@ -84,6 +84,7 @@ std::string own_paths(Runtime& runtime) {
 std::string describe_topology(Runtime& runtime) {
   comm::Communicator& communicator = runtime.communicator();
   exchange_messages(communicator);
+  exec::probe_paths(runtime);
   const std::vector<std::string> lines = communicator.all_gather_strings(own_line(runtime));
   const std::vector<std::string> paths = communicator.all_gather_strings(own_paths(runtime));
   const std::string obstacle = comm::device_collectives_obstacle(communicator, runtime.device());

@@ -1,0 +1,191 @@
+// quarry convert FILE[:/OBJECT] -o FILE[:/PATH]: data sets of one file in another one, of any formats.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "quarry/apps/quarry/commands.h"
+#include "quarry/apps/quarry/job.h"
+#include "quarry/apps/quarry/objects.h"
+#include "quarry/chunked/api/files.h"
+#include "quarry/chunked/api/outputs.h"
+#include "quarry/io/format.h"
+
+namespace quarry::apps {
+
+using local::InvalidArgument;
+
+namespace {
+
+struct ConvertOptions {
+  CommonOptions common;
+  std::string input, output, dtype;
+  bool overwrite = false, skip = false;
+};
+
+class Conversion {
+ public:
+  Conversion(const ConvertOptions& options, Job& job)
+      : options_(options),
+        job_(job),
+        from_(parse_file_object(options.input)),
+        to_(parse_output(options.output)),
+        from_object_(from_.object.empty() ? "/" : from_.object) {}
+
+  int run() {
+    FileObjects objects;
+    job_.on_root([&] { objects = objects_of(from_.file, from_object_); });
+    if (!job_.root()) objects = objects_of(from_.file, from_object_);
+    job_.on_root([&] { check(objects); });
+    std::vector<detail::OutputItem> items;
+    std::set<std::string> paths;
+    for (const io::DatasetInfo& info : objects.arrays) {
+      items.push_back(item_of(info));
+      if (!paths.insert(items.back().filled.item.path).second)
+        throw InvalidArgument(fmt::format("two data sets would be stored as {}", items.back().filled.item.path));
+    }
+    const std::vector<std::string> names(paths.begin(), paths.end());
+    std::vector<Array> arrays;
+    double bytes = 0;
+    for (const detail::OutputItem& item : items) {
+      arrays.push_back(item.filled.item.array);
+      if (item.filters.empty()) bytes += static_cast<double>(arrays.back().nbytes());
+    }
+    job_.on_root([&] { check_output(to_.file, names, options_.overwrite, bytes); });
+    job_.note_inputs(std::vector<std::string>{options_.input});
+    if (options_.common.plan()) {
+      job_.print_plan("convert " + options_.input, arrays, /*write=*/true);
+      return 0;
+    }
+    job_.step("converting");
+    job_.note_plan("convert", arrays, /*write=*/true);
+    detail::store_outputs(to_.file, items, {.overwrite = options_.overwrite});
+    return 0;
+  }
+
+ private:
+  bool one_array() const { return io::format_to_write(to_.file).is_one_array(); }
+
+  void check(const FileObjects& objects) const {
+    std::error_code none;
+    std::vector<std::pair<std::string, std::string>> missing = objects.damaged;
+    missing.insert(missing.end(), objects.left_out.begin(), objects.left_out.end());
+    if (!missing.empty() && !options_.skip)
+      throw InvalidArgument(
+          fmt::format("{}:{} is no array of numbers: {}{}; --skip leaves out what cannot be converted", from_.file,
+                      missing[0].first, missing[0].second,
+                      missing.size() > 1 ? fmt::format(" ({} more)", missing.size() - 1) : ""));
+    for (const auto& [path, reason] : missing)
+      fmt::print(stderr, "quarry: {}:{} is left out: {}\n", from_.file, path, reason);
+    if (objects.arrays.empty()) throw InvalidArgument(fmt::format("{} holds no arrays of numbers", options_.input));
+    if (one_array() && objects.arrays.size() > 1)
+      throw InvalidArgument(fmt::format("{} takes one array, {} has {}: name one of them, as {}:{}", to_.file,
+                                        options_.input, objects.arrays.size(), from_.file, objects.arrays[0].object));
+  }
+
+  // Where a data set goes: as it is called below the object that was named, a field of a table below the table.
+  std::string path_of(const io::DatasetInfo& info) const {
+    std::string name = info.object == "/" ? "/data" : info.object;
+    std::ranges::replace(name, ':', '/');
+    const bool itself = info.object == from_object_;
+    if ((itself || one_array()) && !to_.object.empty() && to_.object != "/") return to_.object;
+    if (one_array()) return name.substr(name.rfind('/'));
+    if (itself && info.object == "/") return name;
+    const std::string base = to_.object == "/" ? "" : to_.object;
+    if (base.empty()) return name;
+    return base + (from_object_ == "/" ? name : name.substr(from_object_.size()));
+  }
+
+  detail::OutputItem item_of(const io::DatasetInfo& info) const {
+    detail::OutputItem out;
+    Array array = load(from_.file, info.object);
+    if (!options_.dtype.empty()) array = array.astype(*local::parse_dtype(options_.dtype));
+    out.attributes = info.attributes;
+    std::erase_if(out.attributes, [](const auto& entry) { return entry.first.starts_with("quarry_"); });
+    // netCDF's, which has the data set's dtype.
+    if (const auto fill = out.attributes.find("_FillValue"); fill != out.attributes.end()) {
+      std::optional<Scalar> value;
+      if (const auto* whole = std::get_if<int64_t>(&fill->second)) value = Scalar(*whole);
+      if (const auto* real = std::get_if<double>(&fill->second)) value = Scalar(*real);
+      if (value && !local::is_complex(array.dtype())) {
+        out.filled.fill_value = value;
+        out.attributes.erase(fill);
+      }
+    }
+    out.filled.item = {path_of(info), array};
+    choose_layout(info, out);
+    return out;
+  }
+
+  // What the command line says; else as the data set has it, as far as the output's format does.
+  void choose_layout(const io::DatasetInfo& info, detail::OutputItem& out) const {
+    const CommonOptions& common = options_.common;
+    const StoreOptions given = common.store(options_.overwrite);
+    const bool chunks_given = common.value(local::Option::out_chunks).is_given();
+    const bool filters_given = common.value(local::Option::out_filter).is_given();
+    const int64_t axes = out.filled.item.array.ndim();
+    const bool same_format = &io::format_to_write(to_.file) == &io::format_of(from_.file);
+    if (filters_given)
+      out.filters = given.filters;
+    else if (same_format)
+      out.filters = written_filters(info);
+    const bool fits = given.chunks && given.chunks->size() == axes;
+    if (chunks_given && !given.chunks) {  // "none": contiguous, unless filters need chunks
+      if (!filters_given) out.filters.clear();
+    } else if (fits) {
+      out.chunks = given.chunks;
+    } else if (same_format) {
+      out.chunks = info.chunks;
+    }
+  }
+
+  std::vector<io::Filter> written_filters(const io::DatasetInfo& info) const {
+    std::vector<io::Filter> out;
+    for (const io::Filter& filter : info.filters) {
+      const io::FilterKind* const kind = io::find_kind(filter.kind);
+      if (kind != nullptr && kind->written) {
+        out.push_back({filter.kind, filter.level, filter.name});
+      } else if (job_.root()) {
+        fmt::print(stderr, "quarry: {}:{}: filter {} is not written and is left out; --out-filter chooses others\n",
+                   from_.file, info.object, filter.name);
+      }
+    }
+    return out;
+  }
+
+  const ConvertOptions& options_;
+  Job& job_;
+  const FileObject from_, to_;
+  const std::string from_object_;
+};
+
+}  // namespace
+
+RunCommand add_convert_command(CLI::App& parser) {
+  CLI::App* command = parser.add_subcommand(
+      "convert",
+      "Copy the data sets of a file, or one of them, to another file of any format: names and attributes are kept; "
+      "--out-chunks, --out-filter and --dtype rechunk, recompress and cast");
+  command->footer(
+      "Without --out-chunks and --out-filter, HDF5 to HDF5 keeps each data set's chunks and filters. Attributes of "
+      "groups and what is no array of numbers are not copied.");
+  const auto options = std::make_shared<ConvertOptions>();
+  command->add_option("FILE[:/OBJECT]", options->input, "The file, and the data set or group in it")->required();
+  command->add_option("-o,--output", options->output, "The other file; its name says its format")
+      ->required()
+      ->type_name("FILE[:/PATH]");
+  command->add_option("--dtype", options->dtype, "What the elements become [as they are]")->type_name("T");
+  command->add_flag("--skip", options->skip, "Leave out what cannot be converted, with a note");
+  command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
+  add_common_options(*command, options->common);
+  return [options](int& argc, char**& argv) {
+    parse_output(options->output);
+    if (!options->dtype.empty() && !local::parse_dtype(options->dtype))
+      throw InvalidArgument(fmt::format("--dtype: there is no dtype '{}'", options->dtype));
+    return run_job(options->common, argc, argv, [&](Job& job) { return Conversion(*options, job).run(); });
+  };
+}
+
+}  // namespace quarry::apps
