@@ -1,19 +1,22 @@
 // What moving data between ranks costs. Runs under mpirun; rank 0 prints one JSON object a line, scripts/bench/comm the
 // table.
-//   bench_comm [--device cpu|cuda|emulated] [--chunk MIB] [--total MIB] [latency|bandwidth|fetches|rechunk|collectives
-//   ...]
+//   bench_comm [--device cpu|cuda|emulated] [--chunk MIB] [--total MIB] [latency|bandwidth|first|fetches|rechunk|
+//   collectives ...]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "quarry/chunked/api/quarry.h"
 #include "quarry/chunked/exec/paths/paths.h"
 #include "quarry/chunked/exec/service.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/comm/device_collectives.h"
 #include "quarry/comm/world/world.h"
@@ -53,15 +56,16 @@ class Bench {
   void run() {
     if (options_.wants("latency")) latency();
     if (options_.wants("bandwidth")) bandwidth();
+    if (options_.wants("rechunk")) rechunk();
     if (options_.device == local::DeviceKind::cpu) {
       if (options_.wants("fetches")) fetches(comm::PathUse::off);
       return;
     }
+    if (options_.wants("first")) first_copy();
     if (options_.wants("fetches")) {
       fetches(comm::PathUse::automatic);
       fetches(comm::PathUse::off);
     }
-    if (options_.wants("rechunk")) rechunk();
     if (on_gpu() && options_.wants("collectives")) collectives();
   }
 
@@ -152,7 +156,7 @@ class Bench {
     setup.executor = scheduler::Executor::create(config);
     setup.paths = std::make_unique<exec::Paths>(job_, device_);
     if (options_.device != local::DeviceKind::cpu) {
-      setup.paths->connect(setup.executor->device_slab(), {{"peer-copy", copies}});
+      setup.paths->connect({{"peer-copy", copies}});
     }
     return setup;
   }
@@ -230,6 +234,22 @@ class Bench {
     return seconds[0];
   }
 
+  // One chunk from the neighbour, when nothing of its memory is open yet and afterwards.
+  void first_copy() {
+    Setup setup = make_setup(std::max(options_.total_bytes, 8 * options_.chunk_bytes), comm::PathUse::automatic);
+    const local::Dims shape{options_.chunk_bytes / 8};
+    const std::vector<Fetch> own{{(job_.rank() + 1) % job_.size(), 0, {shape, {0}, shape, 8}}};
+    const double first = run_fetches(setup, /*chunks=*/1, shape, 8, {1}, own);
+    std::vector<double> later;
+    for (int i = 0; i < 9; ++i) later.push_back(run_fetches(setup, /*chunks=*/1, shape, 8, {1}, own));
+    report({{"row", "first copy"},
+            {"path", path_of(setup, options_.chunk_bytes, options_.chunk_bytes)},
+            {"bytes", options_.chunk_bytes},
+            {"us", first * 1e6},
+            {"later us", median(later) * 1e6}});
+    leave(setup);
+  }
+
   // Whole chunks: rank 1 from rank 0, then each from its neighbour at once.
   void fetches(comm::PathUse copies) {
     // Messages through the host are much slower: fewer of them.
@@ -259,39 +279,64 @@ class Bench {
     leave(setup);
   }
 
-  // A float64 matrix in row chunks, each rank's share below another's, becomes column chunks.
+  // A square float64 matrix that ranks hold in chunks of rows becomes one in chunks of columns, by Array::rechunk of a
+  // persisted array: planned, run and kept as in any program.
   void rechunk() {
     const int64_t ranks = job_.size();
     constexpr int64_t kItem = 8;
-    const int64_t row_chunks = std::max<int64_t>(1, options_.total_bytes / options_.chunk_bytes);  // of a rank
-    const int64_t columns = 1024 * ranks;
-    const int64_t rows = options_.chunk_bytes / kItem / columns;  // of a chunk
-    const local::Dims shape{rows, columns};
-    const int64_t width = columns / ranks;
-    Setup setup = make_setup(3 * row_chunks * options_.chunk_bytes, comm::PathUse::automatic);
-    std::vector<Fetch> own;
-    for (int64_t c = 0; c < row_chunks; ++c) {
-      for (int owner = 0; owner < ranks; ++owner) {
-        if (owner == job_.rank()) continue;  // what stays on the device is no communication
-        own.push_back({owner, c, {shape, {0, job_.rank() * width}, {rows, width}, kItem}});
-      }
-    }
-    const std::vector<int32_t> readers(static_cast<size_t>(row_chunks), static_cast<int32_t>(ranks - 1));
+    const int64_t total = options_.total_bytes * ranks;
+    const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(total) / kItem));
+    const int64_t thickness = std::max<int64_t>(1, options_.chunk_bytes / kItem / side);
+    RuntimeOptions settings;
+    settings.device = options_.device;
+    settings.memory = fmt::format("{}B", 3 * options_.total_bytes + 8 * options_.chunk_bytes);
+    settings.host_memory = "1GiB";
+    settings.threads = 1;
+    settings.chunks = Dims{thickness, -1};
+    Runtime runtime(settings);
+    const Array x = random::uniform({side, side}).persist();
     std::vector<double> seconds;
-    for (int i = 0; i < 5; ++i) seconds.push_back(run_fetches(setup, row_chunks, shape, kItem, readers, own));
-    const auto bytes = static_cast<double>(own.size()) * static_cast<double>(rows * width * kItem);
-    const std::string path = path_of(setup, rows * width * kItem, width * kItem);
-    leave(setup);
-    setup = {};
-    nlohmann::json row = {{"row", "rechunk"},
-                          {"path", path},
-                          {"bytes", options_.total_bytes * ranks},
-                          {"GB/s", bytes / median(seconds) / 1e9}};
-    if (const double plain = plain_all_to_all(static_cast<int64_t>(bytes) / std::max<int64_t>(1, ranks - 1));
-        plain > 0) {
+    const int64_t sent = runtime.statistics().communicated_bytes;
+    constexpr int kRounds = 6;
+    for (int i = 0; i < kRounds; ++i) {
+      job_.barrier();
+      const auto begin = Clock::now();
+      const Array y = x.rechunk({-1, thickness}).persist();
+      std::vector<double> slowest{seconds_since(begin)};
+      job_.all_reduce(std::span(slowest), comm::ReduceOp::max);
+      if (i > 0) seconds.push_back(slowest[0]);
+    }
+    const auto moved = static_cast<double>(runtime.statistics().communicated_bytes - sent) / kRounds;
+    // What a rank must have from the others.
+    const double bytes = static_cast<double>(side * side * kItem) / static_cast<double>(ranks) *
+                         static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+    nlohmann::json row = {
+        {"row", "rechunk"},           {"bytes", side * side * kItem},      {"GB/s", bytes / median(seconds) / 1e9},
+        {"seconds", median(seconds)}, {"chunk", thickness * side * kItem}, {"sent of the least", moved / bytes}};
+    const auto each = static_cast<int64_t>(bytes) / std::max<int64_t>(1, ranks - 1);
+    if (const double plain = plain_all_to_all(each); plain > 0) {
       row["plain NCCL GB/s"] = bytes / plain / 1e9;
+    } else if (options_.device == local::DeviceKind::cpu) {
+      row["plain all-to-all GB/s"] = bytes / host_all_to_all(each) / 1e9;
     }
     report(row);
+  }
+
+  // Median seconds of an all-to-all of contiguous host memory, over the same transport.
+  double host_all_to_all(int64_t bytes_each) {
+    const auto ranks = static_cast<size_t>(job_.size());
+    std::vector<std::byte> from(static_cast<size_t>(bytes_each) * ranks, std::byte{1}), to(from.size());
+    const std::vector<int64_t> counts(ranks, bytes_each);
+    std::vector<double> seconds;
+    for (int i = 0; i < 5; ++i) {
+      job_.barrier();
+      const auto begin = Clock::now();
+      job_.all_to_all(from.data(), counts, to.data(), counts);
+      std::vector<double> slowest{seconds_since(begin)};
+      job_.all_reduce(std::span(slowest), comm::ReduceOp::max);
+      seconds.push_back(slowest[0]);
+    }
+    return median(seconds);
   }
 
   std::unique_ptr<PlainNccl> plain() {

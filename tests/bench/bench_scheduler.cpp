@@ -1,7 +1,7 @@
 // What tasks cost: rates of empty ones, the smallest task that is worth its scheduling (METG of Task Bench), memory per
 // task, and chunks on a device. One JSON object a line; scripts/bench/scheduler prints the table.
 //   bench_scheduler [--device cpu|cuda|emulated] [--threads N] [--streams N] [--quick] [--tasks N]
-//                   [empty|metg|memory|ranks|chunks|64KiB|4MiB|64MiB|passes|streaming ...]     (the last five: of
+//                   [empty|metg|memory|ranks|chunks|64KiB|4MiB|64MiB|spilling|streaming ...]     (the last five: of
 //                   chunks)
 // `ranks` is the METG of a job's ranks, which mpirun starts.
 #include <fmt/format.h>

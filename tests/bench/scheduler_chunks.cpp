@@ -1,14 +1,19 @@
 // Chunks of a device through the public functions. Every rate stands beside a ceiling of the same run: the same program
 // over one large array in one launch of the engine, and copies from pinned memory.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/local/base/nameless_file.h"
 #include "quarry/local/memory/buffer.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/reduction/reduce.h"
@@ -168,7 +173,8 @@ void resident_row(const SchedulerOptions& options, const Ceilings& ceilings, int
   }
 }
 
-// An array that is several times the device's budget, read in passes: what does not stay must come from the host.
+// An array that is several times the device's budget, read in passes: what does not stay must come from the pinned
+// memory that holds it. Nothing is spilled.
 void passes_row(const SchedulerOptions& options, const Ceilings& ceilings, const std::string& name, int64_t bytes,
                 int64_t budget) {
   const int64_t chunk = options.quick ? kMiB : 64 * kMiB;
@@ -200,6 +206,69 @@ void passes_row(const SchedulerOptions& options, const Ceilings& ceilings, const
           {"spilled_bytes", job.runtime.statistics().spilled_bytes}});
 }
 
+// Seconds in which threads that do nothing else write so many bytes to a file without a name in `folder`, and read as
+// many of another size from it.
+double plain_file_seconds(const std::string& folder, int threads, int64_t written, int64_t read, int64_t chunk) {
+  const int file = local::open_nameless_file(folder, "bench");
+  if (file < 0) throw local::IoError("cannot make a file in " + folder);
+  const int64_t held = std::max(std::max(written, read) / chunk / threads, int64_t{1}) * chunk;  // of a thread
+  const auto move = [&](int64_t bytes, bool write) {
+    std::vector<std::jthread> pool;
+    for (int t = 0; t < threads; ++t) {
+      pool.emplace_back([=] {
+        std::vector<char> buffer(static_cast<size_t>(chunk), 1);
+        for (int64_t at = 0; at < bytes / threads; at += chunk) {
+          const off_t offset = t * held + at;
+          const ssize_t moved = write ? pwrite(file, buffer.data(), buffer.size(), offset)
+                                      : pread(file, buffer.data(), buffer.size(), offset);
+          if (moved < 0) std::abort();
+        }
+      });
+    }
+  };
+  move(std::max(written, read), /*write=*/true);  // blocks of the file that are there are written again, as in a run
+  const auto begin = Clock::now();
+  move(written, /*write=*/true);
+  move(read, /*write=*/false);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  close(file);
+  return seconds;
+}
+
+// x = x * 2 + 1 again and again, of an array that is several times the budget: every pass makes it anew, so what does
+// not fit is written to the tier below and brought back. The ceiling moves as many bytes and does nothing else: on the
+// CPU through a file, on a device with enough host memory by copies to and from pinned memory.
+void spilling_row(const SchedulerOptions& options, const Ceilings& ceilings, const std::string& name, int64_t bytes,
+                  int64_t budget, int64_t host_bytes) {
+  const bool on_cpu = options.device.kind == local::DeviceKind::cpu;
+  const int64_t chunk = options.quick ? kMiB : on_cpu ? 16 * kMiB : 64 * kMiB;
+  const Job job(options, budget, host_bytes, chunk);
+  Array x = job.persisted(bytes);
+  const auto pass = [&] { x = (x * Scalar(0.5) + Scalar(1)).persist(); };
+  pass();
+  constexpr int kRepeats = 5;
+  const RunStatistics before = job.runtime.statistics();
+  const double seconds = median_seconds(kRepeats, pass);
+  const RunStatistics after = job.runtime.statistics();
+  const int64_t spilled = (after.spilled_bytes - before.spilled_bytes) / kRepeats;
+  const int64_t restored = (after.restored_bytes - before.restored_bytes) / kRepeats;
+  nlohmann::json row = {{"name", name},
+                        {"seconds", seconds},
+                        {"bytes", bytes},
+                        {"budget_bytes", budget},
+                        {"spilled_bytes", spilled},
+                        {"restored_bytes", restored},
+                        {"bytes_per_second", static_cast<double>(2 * bytes) / seconds}};
+  double plain = 0;
+  if (on_cpu) {
+    plain = plain_file_seconds(job.runtime.options().spill_dir, options.threads, spilled, restored, chunk);
+  } else if (host_bytes > 2 * bytes) {
+    plain = static_cast<double>(spilled) / ceilings.to_host + static_cast<double>(restored) / ceilings.to_device;
+  }
+  if (plain > 0) row["share_of_ceiling"] = plain / seconds;
+  report(row);
+}
+
 }  // namespace
 
 void chunk_rows(const SchedulerOptions& options) {
@@ -210,9 +279,16 @@ void chunk_rows(const SchedulerOptions& options) {
   if (asked("64KiB")) resident_row(options, ceilings, 64 << 10, quick ? 500 : 10000);
   if (asked("4MiB")) resident_row(options, ceilings, 4 * kMiB, quick ? 10 : gpu ? 4000 : 500);
   if (asked("64MiB")) resident_row(options, ceilings, 64 * kMiB, quick ? 4 : gpu ? 1000 : 32);
-  if (options.device.kind == local::DeviceKind::cpu) return;
   const int64_t budget = quick ? 24 * kMiB : gpu ? 8 * kGiB : 512 * kMiB;
-  if (asked("passes")) passes_row(options, ceilings, "working set of 3 times the device's budget", 3 * budget, budget);
+  const std::string working_set = "working set of 3 times the budget, made anew in passes, spilled to ";
+  if (options.device.kind == local::DeviceKind::cpu) {
+    if (asked("spilling")) spilling_row(options, ceilings, working_set + "disk", 3 * budget, budget, 0);
+    return;
+  }
+  if (asked("spilling")) {
+    spilling_row(options, ceilings, working_set + "host memory", 3 * budget, budget, 7 * budget);
+    spilling_row(options, ceilings, working_set + "host memory and disk", 3 * budget, budget, budget);
+  }
   if (asked("streaming")) {
     passes_row(options, ceilings, "streaming from host memory", quick ? 64 * kMiB : 3 * budget,
                quick ? 8 * kMiB : budget / 8);

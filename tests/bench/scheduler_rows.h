@@ -26,7 +26,7 @@ void report(const nlohmann::json& row);
 // Chunks through the public functions: what the host spends on a task, rates against the ceilings of the run.
 void chunk_rows(const SchedulerOptions& options);
 // The names of single ones; "chunks" are all.
-inline constexpr std::array kChunkRows = {"64KiB", "4MiB", "64MiB", "passes", "streaming"};
+inline constexpr std::array kChunkRows = {"64KiB", "4MiB", "64MiB", "spilling", "streaming"};
 
 // METG over the ranks of the job that this process belongs to: points in equal parts, one thread a rank.
 void rank_rows(const SchedulerOptions& options, int argc, char** argv);

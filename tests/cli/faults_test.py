@@ -1,6 +1,7 @@
 """One rank of a library program leaves, dies, stops or calls another function: every other rank ends soon with an error that names it.
 
-FAULT_RUNS: how many random runs (default 6); FAULT_SEED: of which numbers."""
+FAULT_RUNS: how many random runs (default 6), at most for FAULT_SECONDS; FAULT_SEED: of which numbers; FAULT_LIMIT: seconds
+that an error may take."""
 
 import os
 import pathlib
@@ -14,8 +15,10 @@ from support import QUARRY, CliTest, main, np, slowness
 
 FAULTS = pathlib.Path(QUARRY).with_name("mpi_faults")  # tests/mpi/faults.cpp
 CALLS = ["sum", "mean", "product", "persist", "rechunk", "to_host", "store", "open", "quantile", "unique", "statistics", "rng", "explain"]
+OF_KIND = {"read": "read", "copy": "rechunk", "compute": "sum", "receive": "rechunk", "write": "write", "host": "read", "any": "product"}  # a call with such tasks on every rank
+KINDS = {"cpu": [kind for kind in OF_KIND if kind != "read"], "emulated": list(OF_KIND)}  # of tasks
 REPEATED = ["sum", "product", "persist", "rechunk", "to_host", "quantile", "unique", "statistics"]  # calls that may be done again and again
-LIMIT = 5  # seconds from the fault to the error, on an idle machine
+LIMIT = int(os.environ.get("FAULT_LIMIT", "5"))  # seconds from the fault to the error, on an idle machine
 HANGS = 60
 
 
@@ -26,15 +29,19 @@ def shared_memory():
 class Faults(CliTest):
     def setUp(self):
         super().setUp()
-        self.write("faults_input.h5", x=np.ones((40, 30)))
+        self.write("faults_input.h5", x=np.ones((400, 300)))
 
-    def run_faults(self, how, rank, others, ranks, device="cpu", delay=0):
-        """Its messages by rank."""
+    def run_faults(self, how, rank, others, ranks, device="cpu", delay=0, task=""):
+        """Its messages by rank. task: what QUARRY_FAULT_TASK is for that rank."""
         env = {"QUARRY_DEVICE": device, "QUARRY_HOST_MEMORY": "64MiB", "QUARRY_RANK_TIMEOUT": "2"}
         # The launcher is not to end the others before they have spoken; but it waits for ever for one that was killed.
         if how not in ("kill", "stop"):
             env["OMPI_MCA_orte_abort_on_non_zero_status"] = "0"
-        process = self.start(how, rank, others, 2, delay, ranks=ranks, env=env, program=FAULTS)
+        if task:
+            of_ranks = [{"QUARRY_FAULT_TASK": task if r == rank else ""} for r in range(ranks)]
+            process = self.start("task", rank, others, 2, 0, ranks=1, env={**env, **of_ranks[0]}, beside=of_ranks[1:], program=FAULTS)
+        else:
+            process = self.start(how, rank, others, 2, delay, ranks=ranks, env=env, program=FAULTS)
         lines, stopped = "", how == "stop"
         begin = time.time()
         try:
@@ -72,19 +79,20 @@ class Faults(CliTest):
                 continue
         return found
 
-    def ends(self, how, rank, others, ranks=2, device="cpu", delay=0, pattern=None):
+    def ends(self, how, rank, others, ranks=2, device="cpu", delay=0, pattern=None, task=""):
         """Every rank but the one that fails meets a CommError in time, which names that one; a call that is unlike, that one too."""
-        text = self.run_faults(how, rank, others, ranks, device, delay)
-        what = f"{how} {rank} {others} on {ranks} ranks, {device}, {delay} us\n{text}"
+        text = self.run_faults(how, rank, others, ranks, device, delay, task)
+        what = f"{how} {rank} {others} on {ranks} ranks, {device}, {delay} us, {task}\n{text}"
         met = {int(r): (kind, float(seconds), said) for r, kind, seconds, said in re.findall(r"rank (\d+) met (\w+) after (\S+) s: (.*)", text)}
-        expected = [r for r in range(ranks) if r != rank or how in CALLS]
+        error = "Error" if task and how == "throw" else "CommError"
+        expected = [r for r in range(ranks) if r != rank or how in CALLS or error == "Error"]
         if how in ("kill", "stop"):  # the launcher ends the others a moment later
             self.assertTrue(set(met) & set(expected), what)
             expected = [r for r in expected if r in met]
         for r in expected:
             self.assertIn(r, met, what)
             kind, seconds, said = met[r]
-            self.assertEqual(kind, "CommError", what)
+            self.assertEqual(kind, error, what)
             self.assertRegex(said, pattern or rf"\brank {rank}\b", what)
             if seconds >= LIMIT:
                 self.assertLess(seconds, LIMIT * slowness(ranks), what)
@@ -110,6 +118,18 @@ class Faults(CliTest):
             for rank in [0, 2]:
                 self.ends(how, rank, "rechunk", ranks=3, delay=3000)
 
+    def test_a_rank_that_does_not_come_back_is_named(self):
+        for how, least, most in [("compute", 0.2, 100), ("sleep", 0, 0.2)]:
+            process = self.start(how, 1, "sum", ranks=3, env={"QUARRY_WATCHDOG": "2"}, program=FAULTS)
+            text, end = "", time.time() + HANGS
+            while not (said := re.search(r"no rank has made progress for ([\d.]+) s: rank 1 \(.*\) is outside of quarry's calls, with ([\d.e-]+) s of processor time\n", text)):
+                self.assertLess(time.time(), end, text)
+                text += process.stderr.readline()
+            share = float(said.group(2)) / float(said.group(1))
+            self.assertTrue(least <= share <= most, text)
+            self.end_processes()
+            process.communicate(timeout=HANGS)
+
     def test_options_that_differ_are_named(self):
         for name, values, said in [
             ("QUARRY_RANK_TIMEOUT", ["5", "2"], "QUARRY_RANK_TIMEOUT is 5 s on rank 0 and 2 s on rank 1"),
@@ -125,23 +145,45 @@ class Faults(CliTest):
         text = self.run_faults("signals", 0, "nothing", ranks=2)
         self.assertEqual(re.findall(r"handler of signal \d+", text), [])
 
+    def task_ends(self, how, kind, when, number, rank, others, **options):
+        pattern = "a fault that a test asked for" if how == "throw" else None
+        return self.ends(how, rank, others, pattern=pattern, task=f"{how},{kind},{when},{number}", **options)
+
+    def test_every_kind_of_task(self):
+        for device, when in [("cpu", "begin"), ("cpu", "end"), ("emulated", "begin"), ("emulated", "end")]:
+            for kind in KINDS[device]:
+                self.task_ends("throw", kind, when, 2, 1, OF_KIND[kind], ranks=3, device=device)
+
     def test_at_random(self):
         runs, seed = int(os.environ.get("FAULT_RUNS", "6")), int(os.environ.get("FAULT_SEED", "1"))
         before = shared_memory()
-        for number in range(seed, seed + runs):
-            pick = random.Random(number)
+        end = time.time() + float(os.environ.get("FAULT_SECONDS", "inf"))
+        for run in range(seed, seed + runs):
+            if time.time() > end:
+                runs = run - seed
+                break
+            pick = random.Random(run)
             others = pick.choice(REPEATED)
             # Of another kind than all do.
-            how = pick.choice(["throw", "inside", "return", "exit", "kill", "stop", "call", "call"])
+            how = pick.choice(["throw", "inside", "return", "exit", "kill", "stop", "call", "call", "task", "task", "task", "task"])
             if how == "call":
                 how = pick.choice([call for call in CALLS if call != others])
             ranks = pick.randint(2, 8)
+            if how == "task":
+                device = pick.choice(["cpu", "emulated"])
+                kind = pick.choice(KINDS[device])
+                how, when, number = pick.choice(["throw", "throw", "exit", "kill", "stop"]), pick.choice(["begin", "end"]), pick.randint(1, 40)
+                with self.subTest(seed=run):
+                    self.task_ends(how, kind, when, number, pick.randrange(ranks), OF_KIND[kind], ranks=ranks, device=device)
+                continue
             delay = pick.randint(0, 20000) if how in ("kill", "stop", "exit") else 0
             pattern = r"ranks diverged.*\brank|rank" if how in CALLS else None
-            with self.subTest(seed=number):
+            with self.subTest(seed=run):
                 self.ends(how, pick.randrange(ranks), others, ranks, pick.choice(["cpu", "emulated"]), delay, pattern)
+        print(f"{runs} random runs", flush=True)
         self.assertEqual(shared_memory() - before, set())
-        self.assertEqual([name for name in os.listdir(self.dir) if not name.startswith("faults_") or ".partial" in name], [])
+        # Who is killed while it writes leaves NAME.partial, which the next run replaces.
+        self.assertEqual([name for name in os.listdir(self.dir) if not name.startswith("faults_")], [])
 
 
 if __name__ == "__main__":

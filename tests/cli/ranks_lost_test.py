@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import pathlib
+import re
 import signal
 import threading
 import time
@@ -134,6 +135,33 @@ class RanksLost(CliTest):
             ((victim, number, self.name(victim) + said), {**slow, "beside": others, "after": 3})
             for victim, number, said in [(1, signal.SIGKILL, " has died"), (2, signal.SIGSTOP, " has said nothing for 2 s")]
         )
+
+    def watch(self, fault, said):
+        """What rank 0 says of rank 1, one task of which goes wrong; then the run is interrupted and ends."""
+        with self.numbering:
+            job = f"{os.getpid()}-{next(self.numbers)}"
+        env = {"QUARRY_TEST_JOB": job, "QUARRY_WATCHDOG": "2"}
+        beside = [{"QUARRY_FAULT_TASK": fault}, {}]
+        process = self.start(
+            "eval", "sum(sqrt(random.normal(size=(3000, 100)) ** 2))", "--chunks", "100,100", "--threads", "1", "--memory", "64MiB", ranks=1, beside=beside, env=env
+        )
+        lines, end = "", time.time() + TIMEOUT
+        while not re.search(said, lines) and time.time() < end and process.poll() is None:
+            lines += process.stderr.readline()
+        self.assertRegex(lines, said)
+        pids = ranks_of(job).values()
+        process.send_signal(signal.SIGINT)
+        lines += process.communicate(timeout=TIMEOUT)[1]
+        self.assertNotEqual(process.returncode, 0)
+        end = time.time() + LIMIT
+        while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.time() < end:
+            time.sleep(0.1)
+        self.assertEqual([pid for pid in pids if os.path.exists(f"/proc/{pid}")], [], lines)
+
+    def test_one_that_computes_for_ever_is_told_from_one_that_is_stuck(self):
+        first = "no rank has made progress for [\\d.]+ s: " + self.name(1)
+        self.watch("compute,compute,begin,3", first + r" computes: 1 task runs, with [\d.]+ s of processor time\n")
+        self.watch("sleep,compute,end,3", first + r" is stuck, or waits for a file: 1 task runs, with [\d.e-]+ s of processor time\n")
 
     def test_the_time_of_silence_can_be_chosen(self):
         self.lose(1, signal.SIGSTOP, "has said nothing for 2 s", ranks=2, QUARRY_RANK_TIMEOUT="2")

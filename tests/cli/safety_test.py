@@ -2,10 +2,12 @@
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from support import TIMEOUT, CliTest, main, np
@@ -90,6 +92,23 @@ class FailedRuns(CliTest):
     def test_sigterm(self):
         self.interrupt(0, signal.SIGTERM)
         self.interrupt(2, signal.SIGTERM)
+
+    def test_sighup(self):
+        # As of a terminal that is closed: the launcher may be gone already.
+        self.interrupt(0, signal.SIGHUP)
+        process = self.start("eval", LONG, "-o", "o.h5:/replaced", "--overwrite", "--progress", "off", "--memory", "64MiB", ranks=2)
+        self.wait_until_computing(process)
+        ranks = [int(p) for p in os.popen(f"pgrep -P {process.pid}").read().split()]
+        self.assertEqual(len(ranks), 2)
+        for pid in ranks:
+            os.kill(pid, signal.SIGHUP)
+        _, err = process.communicate(timeout=TIMEOUT)
+        self.assertIn(128 + signal.SIGHUP, [process.returncode, *map(int, re.findall(r"Exit code: +(\d+)", err))], err)
+        end = time.time() + 5  # the launcher does not wait for all of them
+        while (left := [pid for pid in ranks if os.path.exists(f"/proc/{pid}")]) and time.time() < end:
+            time.sleep(0.05)
+        self.assertEqual(left, [])
+        self.assert_as_before()
 
     def test_a_task_that_does_not_end_leaves_nothing_behind(self):
         # One task that takes longer than the launcher waits; it kills the ranks in the middle of it.

@@ -62,12 +62,12 @@ class CliTest(unittest.TestCase):
         with h5py.File(self.path(name)) as file:
             return sorted(file)
 
-    def start(self, *arguments, ranks=0, env=None, file_limit=None, cpu_limit=None, beside=None, hosts=0, program=QUARRY):
-        """file_limit: bytes that a file may have; writing beyond fails, as on a full disk. cpu_limit: seconds of the processor after which it is killed. beside: a list with the environment (a dict) of each
+    def start(self, *arguments, ranks=0, env=None, file_limit=None, cpu_limit=None, beside=None, hosts=0, program=QUARRY, around=()):
+        """around: a command before the program's, in every rank. file_limit: bytes that a file may have; writing beyond fails, as on a full disk. cpu_limit: seconds of the processor after which it is killed. beside: a list with the environment (a dict) of each
         further rank, which runs the same command. hosts: pretended ones, with `ranks` on each (tests/mpi/hosts)."""
 
         command = [SOURCE / "tests/mpi/hosts", str(hosts), str(ranks)] if hosts else [*MPIRUN, "-n", str(ranks)] if ranks else []
-        program = [program, *map(str, arguments)]
+        program = [*around, program, *map(str, arguments)]
         limits = [f"--{name}={value}" for name, value in [("fsize", file_limit), ("cpu", cpu_limit)] if value]
         command = [*(["prlimit", *limits] if limits else []), *command, *program]
         for further in beside or []:

@@ -4,7 +4,9 @@
 // usage: mpi_faults HOW RANK OTHERS [ROUNDS [DELAY_US]]
 //   HOW     what rank RANK does where the others do OTHERS: "throw" leaves by an exception that passes the Runtime,
 //           "inside" by one that is caught within its scope, "return" from main, "exit" by exit(), "kill" and "stop" by
-//           a signal; or the name of a call. "signals": every rank prints which signals have a handler
+//           a signal, "compute" and "sleep" never come back; or the name of a call. "signals": every rank prints which
+//           signals have a handler. "task": nothing else than the others; a task of it goes wrong, as QUARRY_FAULT_TASK
+//           says
 //   OTHERS  a call
 //   ROUNDS  how often all ranks do OTHERS together before that (2)
 //   DELAY_US  after how many microseconds of the last round the signals come (0: before it)
@@ -13,7 +15,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -52,6 +56,8 @@ const std::map<std::string, Call>& calls() {
        }},
       {"to_host", [](World& w) { w.kept.to_host(); }},
       {"store", [](World& w) { (w.x + 1).to_hdf5(w.file, "result"); }},
+      {"write", [](World& w) { qy::to_hdf5(w.file, "result", w.x + 1, {.overwrite = true}); }},
+      {"read", [](World& /*w*/) { qy::sum(qy::open_hdf5("faults_input.h5", "x") + 1).to_host(); }},
       {"open", [](World& /*w*/) { qy::open_hdf5("faults_input.h5", "x"); }},
       {"quantile", [](World& w) { qy::quantile(w.x, 0.3).to_host(); }},
       {"unique", [](World& w) { qy::unique(qy::floor(w.x * 10)); }},
@@ -85,6 +91,7 @@ int work(int argc, char** argv) {
   options.threads = 1;
   options.chunks = qy::Dims{50, -1};
   qy::Runtime runtime(argc, argv, options);
+  failed_at = Clock::now();
   const qy::Array x = qy::random::normal({400, 300});
   World world{runtime, x, x.persist(), "faults_" + std::to_string(failing) + ".h5"};
   const Call& call = calls().at(others);
@@ -92,10 +99,19 @@ int work(int argc, char** argv) {
     failed_at = Clock::now();
     if (how == "throw" || how == "inside") found_wrong_date(failing);
     if (how == "exit") std::exit(kWrongDate);
+    if (how == "compute") {
+      for (std::atomic<int64_t> turns{0};;) ++turns;
+    }
+    if (how == "sleep") {
+      for (;;) pause();
+    }
     if (how == "kill") kill(getpid(), SIGKILL);
     if (how == "stop") kill(getpid(), SIGSTOP);
   };
-  for (int i = 0; i < rounds; ++i) call(world);
+  for (int i = 0; i < rounds; ++i) {
+    failed_at = Clock::now();  // perhaps by a task
+    call(world);
+  }
   failed_at = Clock::now();
   if (how == "signals") {
     for (const int number : {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV}) {
@@ -128,7 +144,10 @@ int work(int argc, char** argv) {
       fail_now();
     });
   }
-  for (;;) call(world);
+  for (;;) {
+    if (how == "task") failed_at = Clock::now();
+    call(world);
+  }
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // Remote reads and the failure protocol between real ranks, with the real executor.
 #include "quarry/chunked/exec/service.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -11,13 +14,18 @@
 #include <cstring>
 #include <ctime>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <random>
+#include <set>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "quarry/chunked/exec/paths/paths.h"
 #include "quarry/chunked/exec/service_messages.h"
+#include "quarry/local/memory/policy.h"
 #include "quarry/scheduler/executor.h"
 #include "tests/support/mpi_job.h"
 #include "tests/support/patience.h"
@@ -63,7 +71,7 @@ class Connected {
  public:
   Connected(Executor& executor, comm::PathUse copies, comm::PathUse messages = comm::PathUse::automatic)
       : paths_(std::make_unique<Paths>(job(), executor.device())) {
-    paths_->connect(executor.device_slab(), {{"peer-copy", copies}, {"device-message", messages}});
+    paths_->connect({{"peer-copy", copies}, {"device-message", messages}});
   }
   ~Connected() {
     paths_.reset();
@@ -426,6 +434,135 @@ TEST_P(PeerCopies, TurnedOff) {
   const Connected paths(*executor, comm::PathUse::off);
   for (int r = 0; r < job().size(); ++r) EXPECT_FALSE(paths.reaches("peer-copy", r));
   RandomFetches(settings, 6, 6, {1000}, 2).run(*executor, job(), paths.get());
+}
+
+// Pieces of other processes' memory that this one has mapped, by inode: emulated devices map them read-only.
+std::set<std::string> mapped_of_others() {
+  std::ifstream maps("/proc/self/maps");
+  std::set<std::string> inodes;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string range, access, offset, device, inode, name;
+    words >> range >> access >> offset >> device >> inode >> name;
+    if (access == "r--s" && name.starts_with("/memfd:quarry")) inodes.insert(inode);
+  }
+  return inodes;
+}
+
+TEST_P(PeerCopies, OpenASegmentAtTheFirstCopyFromIt) {
+  if (GetParam() != DeviceKind::emulated) GTEST_SKIP() << "nothing to look at";
+  const Settings settings{GetParam()};
+  const auto executor = make_executor(settings);
+  {
+    const Connected off(*executor, comm::PathUse::off);
+    RandomFetches(settings, 12, 12, {1000}, 2).run(*executor, job(), off.get());
+    EXPECT_EQ(mapped_of_others().size(), 0u);
+  }
+  const Connected paths(*executor, comm::PathUse::automatic);
+  EXPECT_EQ(mapped_of_others().size(), 0u);
+  RandomFetches(settings, 1, 3, {1000}, 2).run(*executor, job(), paths.get());  // of rank 0
+  const size_t opened = job().rank() > 0 && job().node_of(job().rank()) == job().node_of(0) ? 1 : 0;
+  EXPECT_EQ(mapped_of_others().size(), opened);
+  RandomFetches(settings, 1, 3, {2000}, 3).run(*executor, job(), paths.get());
+  EXPECT_EQ(mapped_of_others().size(), opened);  // kept
+  EXPECT_LE(executor->device_bytes(), local::memory_policy::first_segment_bytes(settings.memory_bytes));
+}
+
+TEST_P(PeerCopies, RequiredOnesAreTriedAtTheStart) {
+  const auto executor = make_executor({GetParam()});
+  const Connected paths(*executor, comm::PathUse::required);
+  for (int r = 0; r < job().size(); ++r) {
+    EXPECT_EQ(paths.reaches("peer-copy", r), r != job().rank() && job().node_of(r) == job().node_of(job().rank()));
+  }
+  EXPECT_EQ(mapped_of_others().size(), 0u);
+  EXPECT_EQ(executor->device_bytes(), 0);
+}
+
+// Segments that others have open go back to the device when memory is needed in longer pieces.
+TEST_P(PeerCopies, SegmentsAreRecalledForLongerBlocks) {
+  const Settings settings{GetParam(), int64_t{16} << 20};
+  const auto executor = make_executor(settings);
+  const Connected paths(*executor, comm::PathUse::automatic);
+  const int ranks = job().size();
+  int64_t closed[] = {0};
+  for (uint64_t round = 0; round < 3; ++round) {
+    // Fills the budget with blocks of 0.4 MB, of which others read.
+    RandomFetches(settings, 60 * ranks, 60, {100000}, 20 + round).run(*executor, job(), paths.get());
+    const std::set<std::string> small = mapped_of_others();
+    // A block and its copy take more than half of it, and at last nearly all.
+    const auto elements = static_cast<int64_t>(1300000 + 300000 * round);
+    RandomFetches(settings, 2 * ranks, 4, {elements}, 30 + round).run(*executor, job(), paths.get());
+    EXPECT_LE(executor->device_bytes(), settings.memory_bytes);
+    const std::set<std::string> now = mapped_of_others();
+    for (const std::string& inode : small) closed[0] += now.contains(inode) ? 0 : 1;
+  }
+  job().all_reduce(closed, comm::ReduceOp::sum);
+  if (GetParam() == DeviceKind::emulated && ranks > 1 && job().node_size() == ranks) {
+    EXPECT_GT(closed[0], 0);
+  }
+  EXPECT_LE(executor->memory_budget().peak_bytes(), settings.memory_bytes);
+}
+
+// While it lives this process opens no files.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit limit = before_;
+    const int free = open("/dev/null", O_RDONLY);
+    close(free);
+    limit.rlim_cur = static_cast<rlim_t>(free);
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~NoMoreFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_P(PeerCopies, WhatCannotBeOpenedTakesAnotherPath) {
+  if (GetParam() != DeviceKind::emulated) GTEST_SKIP() << "opening CUDA's memory takes no file";
+  const Settings settings{GetParam()};
+  const auto executor = make_executor(settings);
+  const bool alone = job().node_size() == 1;
+  const int ranks = job().size(), blocks = 8 * ranks, tasks = 30 * ranks;  // every rank reads of every other one
+  {
+    const Connected off(*executor, comm::PathUse::off);  // every rank has memory and connections
+    RandomFetches(settings, blocks, tasks, {1000}, 2).run(*executor, job(), off.get());
+  }
+  const Connected paths(*executor, comm::PathUse::automatic);
+  {
+    const NoMoreFiles none;
+    RandomFetches(settings, blocks, tasks, {40, 7, 30}, 3).run(*executor, job(), paths.get());
+  }
+  EXPECT_EQ(mapped_of_others().size(), 0u);
+  for (int r = 0; r < ranks; ++r) EXPECT_FALSE(!alone && paths.reaches("peer-copy", r)) << r;
+  // And later.
+  RandomFetches(settings, 20, 40, {40, 7, 30}, 4).run(*executor, job(), paths.get());
+  EXPECT_EQ(mapped_of_others().size(), 0u);
+}
+
+TEST_P(PeerCopies, WhatCannotBeSharedTakesAnotherPath) {
+  if (GetParam() != DeviceKind::emulated) GTEST_SKIP() << "CUDA's memory is always shared";
+  const Settings settings{GetParam()};
+  std::unique_ptr<Executor> executor;
+  {
+    // Memory without a file.
+    const NoMoreFiles none;
+    executor = make_executor(settings);
+    Graph graph;
+    const BlockId block = graph.add_block(1000);
+    TaskDecl task;
+    task.body = graph.add_body(std::make_unique<Body>([](TaskRun&) {}));
+    task.outputs = std::span(&block, 1);
+    graph.add_task(task);
+    executor->run(graph);
+  }
+  const Connected paths(*executor, comm::PathUse::automatic);
+  RandomFetches(settings, 20, 40, {40, 7, 30}, 3).run(*executor, job(), paths.get());
+  EXPECT_EQ(mapped_of_others().size(), 0u);
 }
 
 TEST_P(PeerCopies, AFailureEndsThemEverywhere) {

@@ -1,0 +1,129 @@
+"""What the system does not give (threads, file descriptors, address space) is one line of error in time: no hang, no abort."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+import unittest
+
+from support import CliTest, main, np, slowness
+
+LIMIT = 5  # seconds of a command that fails, on an idle machine
+NO_THREAD = r"a thread for [\w' ]+ cannot be started: "
+# What a lack of address space may end in. The loader's own complaint comes before the program.
+NO_ROOM = NO_THREAD + r"|OpenBLAS cannot have|out of memory|[Cc]annot allocate|cannot be mapped|bytes do not fit|does not fit a memory budget|is nothing"
+NO_FILE = r"[Tt]oo many open files|cannot (open|read|write|create|make)|descriptors"
+
+
+class Limits(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("x.h5", x=np.ones((600, 400)))
+
+    def ends(self, pattern, *arguments, ranks=0, **options):
+        """Whether it worked; else it says why, in one line and soon."""
+        begin = time.time()
+        result = self.run_quarry(*arguments, "--progress", "off", ranks=ranks, **options)
+        seconds = time.time() - begin
+        what = f"{arguments} on {ranks} ranks, {options}: status {result.status} after {seconds:.1f} s\n{result.out}\n{result.err}"
+        if seconds >= LIMIT:
+            self.assertLess(seconds, LIMIT * slowness(max(ranks, 1)), what)
+        if result.status == 0:
+            self.assertEqual(result.errors(), [], what)
+            return True, result
+        if ranks and "quarry:" not in result.err and re.search("mca_|MPI_INIT", result.err):
+            return False, result  # Open MPI's components, before the program does anything
+        self.assertNotRegex(result.err, "terminate called|Signal: |Segmentation", what)
+        self.assertIn(result.status, [1, 2], what)
+        self.assertEqual(len(result.errors()), 1, what)
+        self.assertRegex(result.errors()[0], pattern, what)
+        return False, result
+
+    def test_every_thread(self):
+        commands = [
+            ["eval", "sum(random.normal(size=(300, 200)) @ ones((200, 3)))", "--device", "cpu"],
+            ["eval", "sum(random.normal(size=(300, 200)) + 1)", "--device", "emulated", "--memory", "64MiB", "--host-memory", "64MiB"],
+            ["eval", "sum(x)", "-i", "x=x.h5:/x", "--dashboard", "0", "--report", "r.html"],
+        ]
+        purposes = set()
+        for command in commands:
+            for number in range(1, 40):
+                worked, result = self.ends(NO_THREAD, *command, "--threads", "2", env={"QUARRY_FAULT_THREADS": str(number)})
+                purposes |= set(re.findall("a thread for ([\\w' ]+) cannot", result.err))
+                if worked:
+                    break
+            self.assertTrue(worked, command)
+        self.assertLessEqual({"signals", "tasks", "progress", "an emulated stream", "requests", "the dashboard"}, purposes)
+
+    def test_every_thread_of_one_of_three_ranks(self):
+        purposes = set()
+        for rank in [0, 2]:
+            for number in range(1, 40):
+                without = {"QUARRY_FAULT_THREADS": str(number)}
+                first, further = (without, [{"QUARRY_FAULT_THREADS": "0"}] * 2) if rank == 0 else ({}, [{}, without])
+                # The product fetches blocks of every rank.
+                command = ["eval", "sum(x.T @ x)", "-i", "x=x.h5:/x", "--chunks", "100,100", "--threads", "1", "--memory", "64MiB"]
+                worked, result = self.ends(NO_THREAD, *command, ranks=1, env=first, beside=further)
+                purposes |= set(re.findall("a thread for ([\\w' ]+) cannot", result.err))
+                if worked:
+                    break
+            self.assertTrue(worked)
+        self.assertLessEqual({"signals", "watching ranks", "tasks", "progress", "messages", "sending blocks"}, purposes)
+
+    @unittest.skipIf(os.getuid() != 0 or not shutil.which("setpriv"), "a limit of processes binds other users than root, and only root can become one")
+    def test_a_user_with_few_processes(self):
+        os.chmod(self.dir, 0o777)
+        good = 0
+        for number in range(1, 16):
+            around = ["setpriv", "--reuid", "64321", "--regid", "64321", "--clear-groups", "prlimit", f"--nproc={number}"]
+            for options in [["--device", "cpu"], ["--device", "emulated"]]:
+                worked, _ = self.ends(NO_THREAD, "eval", "sum(ones((200, 300)) @ ones((300, 2)))", "--threads", "2", "--memory", "64MiB", *options, around=around)
+                good += worked
+        self.assertGreater(good, 0)
+
+    def test_address_space(self):
+        # What the loader and the libraries take before main() starts.
+        least = next(mib for mib in range(60, 2000, 10) if self.runs_at_all(mib))
+        for expression in ["sum(random.normal(size=(1500, 700)))", "sum(random.normal(size=(700, 700)) @ ones((700, 700)))", "sum(linalg.eigvalsh(random.normal(size=(200, 200))))"]:
+            results = []
+            for mib in [*range(least, least + 100, 10), *range(least + 100, least + 700, 60)]:
+                worked, _ = self.ends(NO_ROOM, "eval", expression, "--threads", "2", around=["prlimit", f"--as={mib << 20}"])
+                results.append(worked)
+            self.assertTrue(results[-1], expression)
+
+    def runs_at_all(self, mib):
+        return self.run_quarry("--version", around=["prlimit", f"--as={mib << 20}"]).status == 0
+
+    def test_the_default_budget_is_within_the_address_space(self):
+        text = self.run_quarry("info", "--memory", around=["prlimit", f"--as={1 << 30}"]).out
+        number, unit = re.search(r"([\d.]+) (MiB|GiB) +[\d.]+ %  memory budget", text).groups()
+        self.assertLess(float(number) * {"MiB": 1, "GiB": 1024}[unit], 0.6 * 1024)
+
+    def test_address_space_of_ranks(self):
+        least = next(mib for mib in range(60, 2000, 10) if self.runs_at_all(mib))
+        good = 0
+        for mib in [least + 60, least + 150, least + 300, least + 600, least + 1200]:
+            worked, _ = self.ends(NO_ROOM, "eval", "sum(x.T @ x)", "-i", "x=x.h5:/x", "--chunks", "100,100", "--threads", "1", ranks=2, around=["prlimit", f"--as={mib << 20}"])
+            good += worked
+        self.assertGreater(good, 0)
+
+    def test_descriptors(self):
+        good = 0
+        spilling = ["eval", "sum(random.uniform(size=(1500, 1500)) @ random.uniform(size=(1500, 1500)))", "-o", "o.h5", "--overwrite", "--memory", "18MiB", "--chunks", "500,500"]
+        for command in [["eval", "sum(x)", "-i", "x=x.h5:/x"], ["eval", "x.T + 1", "-i", "x=x.h5:/x", "-o", "o.h5", "--overwrite", "--report", "r.html"], spilling]:
+            for number in range(4, 20):
+                worked, _ = self.ends(NO_FILE, *command, around=["prlimit", f"--nofile={number}"])
+                good += worked
+        self.assertGreater(good, 10)
+
+    def test_descriptors_of_ranks(self):
+        good = 0
+        for number in range(16, 68, 4):
+            worked, _ = self.ends(NO_FILE, "eval", "sum(x.T @ x)", "-i", "x=x.h5:/x", "--chunks", "100,100", "--memory", "64MiB", ranks=2, around=["prlimit", f"--nofile={number}"])
+            good += worked
+        self.assertGreater(good, 0)
+
+
+if __name__ == "__main__":
+    main(at_once=2)

@@ -1,0 +1,256 @@
+"""A run that ends too early leaves an output that the same command goes on with, on any number of ranks."""
+
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import h5py
+
+from support import TIMEOUT, CliTest, main, np
+
+KILLS = int(os.environ.get("KILLS", "4"))  # per case
+COLUMNS = 512
+# Generated numbers and what is read, each row beside the means of all: results of reductions go to all ranks.
+EXPRESSION = "(random.normal(size=(12000, 512)) * x - mean(x, axis=0)) / (1 + std(x * x, axis=0))"
+LONG = "exp(random.normal(size=(400000, 2000)))"  # 6 GiB, never completed
+COMMON = ["--resume", "--progress", "off", "--memory", "64MiB"]
+LAYOUTS = {
+    "contiguous": [],
+    "chunked": ["--out-chunks", "100,200"],
+    "deflate": ["--out-filter", "shuffle,deflate:1", "--out-chunks", "250,128"],
+}
+
+
+class Resumed(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("in.h5", x=np.random.default_rng(3).normal(size=(12000, COLUMNS)))
+        self.random = random.Random(time.time_ns())
+
+    def command(self, *more, expression=EXPRESSION, output="o.h5", chunks="500,512", device="cpu"):
+        return ["eval", expression, "-i", "x=in.h5:/x", "-o", output, *COMMON, "--chunks", chunks, "--device", device, *more]
+
+    def leftovers(self):
+        return sorted(p.name for p in self.dir.iterdir() if p.name.startswith("o.h5."))
+
+    def writing(self, arguments, ranks=0):
+        """A run that has begun to write."""
+        process = self.start(*arguments, ranks=ranks)
+        end = time.time() + TIMEOUT
+        while not (self.dir / "o.h5.partial.job").exists() and process.poll() is None:
+            self.assertLess(time.time(), end, "it did not begin to write")
+            time.sleep(0.005)
+        return process
+
+    def killed(self, arguments, ranks, seconds):
+        """Starts a run and kills one of its processes so many seconds after it has begun to write. Whether it was killed."""
+        process = self.writing(arguments, ranks)
+        time.sleep(seconds)
+        victims = [int(p) for p in os.popen(f"pgrep -P {process.pid}").read().split()] if ranks else [process.pid]
+        if process.poll() is not None or not victims:
+            process.communicate(timeout=TIMEOUT)
+            return False
+        try:
+            os.kill(self.random.choice(victims), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.communicate(timeout=TIMEOUT)
+        return process.returncode != 0
+
+    def stopped(self, arguments, ranks=0):
+        """A run that reading fails in the middle of; what was written until then is on the device."""
+        self.fails(1, "a fault of the test", *arguments, ranks=ranks, env={"QUARRY_FAULT_READ_BYTES": str((24 << 20) // max(ranks, 1))})
+        self.assertIn("o.h5.partial.job", self.leftovers())
+
+    def kill_and_resume(self, layout):
+        process = self.writing([*self.command(*LAYOUTS[layout]), "--stats", "whole.json"])
+        begin = time.time()
+        _, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 0, err)
+        seconds = time.time() - begin
+        expected, tasks = self.contents_of("o.h5"), self.stats("whole.json")["tasks"]
+        os.remove(self.path("o.h5"))
+        kills = fewer = 0
+        for turn in range(KILLS):
+            ranks = self.random.choice([0, 1, 2, 3])
+            arguments = self.command(*LAYOUTS[layout])
+            killed = self.killed(arguments, ranks, self.random.uniform(0, seconds))
+            if killed and self.random.random() < 0.3:
+                killed = self.killed(arguments, self.random.choice([1, 2]), self.random.uniform(0, seconds))
+            complete = (self.dir / "o.h5").exists()
+            if complete:  # and killed after that, or not at all
+                np.testing.assert_array_equal(self.contents_of("o.h5"), expected)
+            if not killed:
+                self.assertEqual(self.leftovers(), [])
+            result = self.run_quarry(*arguments, *(["--overwrite"] if complete else []), "--stats", "s.json", ranks=self.random.choice([0, 1, 2, 3]))
+            self.assertEqual(result.status, 0, f"turn {turn}\n{result.err}")
+            kills += killed
+            fewer += self.stats()["tasks"] < tasks
+            np.testing.assert_array_equal(self.contents_of("o.h5"), expected)
+            self.assertEqual(self.leftovers(), [])
+            os.remove(self.path("o.h5"))
+        print(f"{layout}: {kills} of {KILLS} were killed in time, {fewer} were resumed with fewer tasks", flush=True)
+
+    def contents_of(self, name):
+        """The bytes of the numbers: NaN equals itself."""
+        return self.read(name).view(np.uint64)
+
+    def test_killed_contiguous(self):
+        self.kill_and_resume("contiguous")
+
+    def test_killed_chunked(self):
+        self.kill_and_resume("chunked")
+
+    def test_killed_deflate(self):
+        self.kill_and_resume("deflate")
+
+    def test_only_what_is_missing_is_done(self):
+        """Half of the chunks are there when the run ends: those are not made again."""
+        for layout, ranks in [("contiguous", 0), ("deflate", 0), ("deflate", 2)]:
+            arguments = self.command(*LAYOUTS[layout], expression="exp(random.normal(size=(12000, 512)) * x)")
+            self.ok(*arguments, "--stats", "whole.json")
+            expected, whole = self.contents_of("o.h5"), self.stats("whole.json")
+            os.remove(self.path("o.h5"))
+            self.stopped(arguments, ranks)
+            result = self.ok(*arguments, "--stats", "s.json", ranks=2 - ranks)
+            now = self.stats()
+            self.assertLess(now["read_bytes"], 0.8 * whole["read_bytes"], result.err)
+            self.assertLess(now["written_bytes"], 0.8 * whole["written_bytes"])
+            np.testing.assert_array_equal(self.contents_of("o.h5"), expected)
+            self.assertEqual(self.leftovers(), [])
+            os.remove(self.path("o.h5"))
+
+    def interrupted(self, *more, ranks=0, number=signal.SIGTERM):
+        process = self.start(*self.command(*more, expression=LONG), ranks=ranks)
+        self.wait_until_computing(process)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=TIMEOUT)
+        return process.returncode, err
+
+    def test_sigterm_saves(self):
+        for ranks in [0, 2]:
+            status, err = self.interrupted(ranks=ranks)
+            self.assertEqual(status, 75 if ranks == 0 else status, err)
+            self.assertNotEqual(status, 0)
+            if ranks == 0:
+                self.assertIn("the same command goes on", err)
+            left = self.leftovers()
+            self.assertIn("o.h5.partial", left, f"{ranks} {status} {err}")
+            self.assertGreater(sum((self.dir / name).stat().st_size for name in left if name.startswith("o.h5.partial.job.")), 0)
+            self.assertFalse((self.dir / "o.h5").exists())
+            # No program takes it for a whole file.
+            self.assertFalse(h5py.is_hdf5(self.path("o.h5.partial")))
+            os.rename(self.path("o.h5.partial"), self.path("copy.h5"))
+            for arguments in [["info", "copy.h5"], ["eval", "sum(x)", "-i", "x=copy.h5:/result"]]:
+                self.fails(2, "unfinished output", *arguments)
+            os.remove(self.path("copy.h5"))
+
+    def test_a_file_that_is_there_stays_until_the_end(self):
+        self.write("o.h5", old=np.arange(1000.0))
+        before = self.contents("o.h5")
+        arguments = self.command(*LAYOUTS["deflate"], output="o.h5:/group/new")
+        self.stopped(arguments, 2)
+        self.assertEqual(self.contents("o.h5"), before)
+        self.ok(*arguments, ranks=0)
+        np.testing.assert_array_equal(self.read("o.h5", "old"), np.arange(1000.0))
+        self.assertEqual(self.read("o.h5", "group/new").shape, (12000, COLUMNS))
+        self.assertEqual(self.leftovers(), [])
+        # One that changed since is not replaced.
+        arguments = self.command(output="o.h5:/another")
+        self.stopped(arguments)
+        self.write("o.h5", more=np.arange(3))
+        self.fails(2, "cannot be resumed: it was changed since", *arguments)
+
+    def test_other_runs_are_refused_by_name(self):
+        layout = LAYOUTS["deflate"]
+        self.stopped(self.command(*layout))
+        left = self.leftovers()
+        cases = [
+            ("the expression of /result", self.command(*layout, expression=EXPRESSION + " + 1")),
+            ("the expression of /result", self.command(*layout, "--seed", "5")),
+            ("the chunks of /result", self.command(*layout, chunks="1000,512")),
+            ("the chunks in the file of /result", self.command("--out-filter", "shuffle,deflate:1", "--out-chunks", "125,128")),
+            ("the filter of /result is", self.command("--out-filter", "deflate:1", "--out-chunks", "250,128")),
+            ("the shape of /other is .* and was not there", self.command(*layout, output="o.h5:/other")),
+            ("the shape of /result", self.command(*layout, expression=f"({EXPRESSION})[1:]")),
+            ("the dtype of /result", self.command(*layout, expression="float32(" + EXPRESSION + ")")),
+            ("the kind of device is emulated and was cpu", self.command(*layout, device="emulated")),
+        ]
+        for pattern, arguments in cases:
+            self.fails(2, "unfinished output 'o.h5' is of another run: .*" + pattern, *arguments)
+        os.utime(self.path("in.h5"), ns=(1, 1))
+        self.fails(2, "input in.h5:/x is .* bytes changed at", *self.command(*layout))
+        self.assertEqual(self.leftovers(), left)
+        # Without --resume a run begins anew and takes away what is left.
+        self.ok(*[word for word in self.command(*layout) if word != "--resume"])
+        self.assertEqual(self.leftovers(), [])
+
+    def test_damaged_chunks_are_made_again(self):
+        arguments = self.command(*LAYOUTS["deflate"], expression="exp(random.normal(size=(12000, 512)) * x)")
+        self.ok(*arguments)
+        expected = self.contents_of("o.h5")
+        os.remove(self.path("o.h5"))
+        self.stopped(arguments)
+        with open(self.path("o.h5.partial"), "r+b") as file:  # in the middle of the encoded chunks
+            file.seek(os.path.getsize(self.path("o.h5.partial")) // 2)
+            file.write(b"damaged" * 100)
+        for name in self.leftovers():  # and a journal that ends in the middle of a record
+            if name.startswith("o.h5.partial.job."):
+                os.truncate(self.path(name), max(0, os.path.getsize(self.path(name)) - 3))
+        self.ok(*arguments, ranks=2)
+        np.testing.assert_array_equal(self.contents_of("o.h5"), expected)
+
+    def test_formats_that_cannot_be_resumed(self):
+        for name, pattern in [("o.npy", "cannot be resumed"), ("o.csv", "cannot be resumed")]:
+            self.fails(2, pattern, "eval", "ones((3, 2))", "-o", name, "--resume")
+        self.assertEqual([p.name for p in self.dir.iterdir()], ["in.h5"])
+        self.fails(2, "--resume needs an output", "eval", "1", "--resume")
+
+    def test_awkward_shapes(self):
+        for expression, shape in [("full((), 3.0)", ()), ("ones((0, 3))", (0, 3)), ("ones((1,))", (1,)), ("ones((5, 7)) > 0", (5, 7))]:
+            for more in [[], ["--out-filter", "deflate:1"]]:
+                self.ok("eval", expression, "-o", "o.h5", "--resume", "--overwrite", *more, ranks=2)
+                self.assertEqual(self.read("o.h5").shape, shape)
+                self.assertEqual(self.leftovers(), [])
+
+    def test_two_runs_at_once(self):
+        process = self.start(*self.command(expression=LONG))
+        self.wait_until_computing(process)
+        self.fails(2, "another process is writing", *self.command(expression=LONG))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 75)
+
+    def test_a_full_disk_can_be_emptied(self):
+        """A file size limit stands for it."""
+        for layout in ["contiguous", "deflate"]:
+            arguments = self.command(*LAYOUTS[layout])
+            result = self.run_quarry(*arguments, ranks=2, file_limit=20 << 20)
+            self.assertNotEqual(result.status, 0, result.err)
+            self.assertRegex(result.errors()[0], "no space left")
+            self.assertFalse((self.dir / "o.h5").exists())
+            self.ok(*arguments, ranks=0)
+            self.assertEqual(self.read("o.h5").shape, (12000, COLUMNS))
+            self.assertEqual(self.leftovers(), [])
+            os.remove(self.path("o.h5"))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs a user who may mount")
+class ReadOnly(CliTest):
+    def test_a_folder_that_cannot_be_written(self):
+        mount = tempfile.mkdtemp(prefix="quarry_tmpfs_")
+        self.addCleanup(os.rmdir, mount)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M,ro", "tmpfs", mount], capture_output=True, text=True)
+        if done.returncode != 0:
+            self.skipTest("needs a user who may mount: " + done.stderr.strip())
+        self.addCleanup(subprocess.run, ["umount", "-l", mount], check=True)
+        for more in [[], ["--resume"]]:
+            self.fails(2, "cannot be written: Read-only", "eval", "ones(10)", "-o", mount + "/o.h5", *more)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+// What a small computation through the planner takes: sum(x * 2 + 1) of a kept array of 4 chunks, from the call to the
+// value on the host. Prints the least and the median of groups; fails where even the fastest group is far above the
+// goal (150 us on one rank, 300 us on four), on a machine with a core for each rank.
+//
+// usage: mpi_small [GROUPS]
+#include <fmt/format.h>
+#include <quarry/quarry.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+namespace qy = quarry;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kCalls = 40;        // of a group
+constexpr double kGoalOne = 150;  // us
+constexpr double kGoalFour = 300;
+constexpr double kFar = 3;  // times the goal: other work on the machine
+
+int measure(int argc, char** argv) {
+  qy::RuntimeOptions options;
+  options.device = qy::local::DeviceKind::cpu;
+  options.memory = "64MiB";
+  options.threads = 1;
+  options.chunks = qy::Dims{250};
+  qy::Runtime runtime(argc, argv, options);
+  const int groups = argc > 1 ? std::atoi(argv[1]) : 15;
+  const qy::Array x = qy::arange(1000.0).persist();
+  const auto call = [&x] { return qy::sum(x * 2 + 1).to_host(); };
+  call();
+  std::vector<double> us;
+  for (int g = 0; g < groups; ++g) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < kCalls; ++i) call();
+    us.push_back(std::chrono::duration<double>(Clock::now() - begin).count() * 1e6 / kCalls);
+  }
+  std::ranges::sort(us);
+  if (runtime.rank() != 0) return 0;
+  const double goal = runtime.size() == 1 ? kGoalOne : kGoalFour;
+  fmt::print("{} ranks: {:.0f} us a computation (median {:.0f}), goal {:.0f}\n", runtime.size(), us.front(),
+             us[us.size() / 2], goal);
+  const bool has_cores = std::thread::hardware_concurrency() >= static_cast<unsigned>(runtime.size());
+  return has_cores && us.front() > kFar * goal ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return measure(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
