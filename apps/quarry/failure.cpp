@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <optional>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
 #include <sstream>
 
 #include "quarry/apps/quarry/signals.h"
@@ -64,6 +69,40 @@ std::string error_text(const std::string& message) {
 }
 
 void print_error(const std::string& message) { fmt::print(stderr, "{}", error_text(message)); }
+
+namespace {
+
+// Records and messages of errors allocate, on every thread that an error passes.
+constexpr size_t kSpareBytes = size_t{4} << 20;
+std::atomic<void*> spare_memory{nullptr};
+
+// The first allocation that fails throws as it would; those of its error find room.
+[[noreturn]] void give_spare_memory() {
+  if (void* const memory = spare_memory.exchange(nullptr)) munmap(memory, kSpareBytes);
+  throw std::bad_alloc();
+}
+
+[[noreturn]] void end_with_line() {
+  try {
+    if (const std::exception_ptr error = std::current_exception())
+      print_error(error_message(error));
+    else
+      print_error("the program ended itself");
+  } catch (...) {
+    constexpr const char* kLine = "quarry: error: the host has no memory left\n";
+    if (write(STDERR_FILENO, kLine, std::strlen(kLine)) < 0) std::_Exit(kFailureStatus);
+  }
+  std::_Exit(kFailureStatus);
+}
+
+}  // namespace
+
+void prepare_for_failure() {
+  void* const memory = mmap(nullptr, kSpareBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory != MAP_FAILED) spare_memory = memory;
+  std::set_new_handler(give_spare_memory);
+  std::set_terminate(end_with_line);
+}
 
 namespace {
 

@@ -19,6 +19,10 @@ std::string error_message(const std::exception_ptr& error);
 std::string error_text(const std::string& message);
 void print_error(const std::string& message);
 
+// From now on memory that runs out, and an exception that nothing catches, end in a line of error, too: some memory is
+// kept aside for it, and std::terminate() writes it.
+void prepare_for_failure();
+
 // The rank that the launcher gave this process, before MPI starts; 0 without a launcher.
 int launcher_rank();
 bool has_launcher();

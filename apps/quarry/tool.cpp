@@ -262,14 +262,15 @@ int run_arguments(int argc, char** argv) {
 
 int run_tool(int argc, char** argv) {
   try {
+    prepare_for_failure();
     start_signal_thread();
     const int status = run_arguments(argc, argv);
     // What was printed may not have reached its file.
     errno = 0;
     if (status == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) throw_unwritten();
     return status;
-  } catch (const local::Error& error) {  // no thread for signals, or what was printed did not reach its file
-    print_error(error.what());
+  } catch (...) {  // no thread for signals, no memory for the commands, or what was printed did not reach its file
+    print_error(error_message(std::current_exception()));
     return kFailureStatus;
   }
 }

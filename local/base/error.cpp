@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "quarry/local/base/detail.h"
+#include "quarry/local/base/thread.h"
 
 namespace quarry::local {
 
@@ -15,7 +16,7 @@ ErrorRecord detail::to_record(const std::exception_ptr& exception) {
   } catch (const Error& e) {
     return {e.code(), e.what(), 0};
   } catch (const std::bad_alloc&) {
-    return {ErrorCode::out_of_memory, "the host has no memory left", 0};
+    return {ErrorCode::out_of_memory, "the host has no memory left" + process_limits(), 0};
   } catch (const std::exception& e) {
     return {ErrorCode::internal, e.what(), 0};
   } catch (...) {

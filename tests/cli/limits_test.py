@@ -12,7 +12,7 @@ from support import CliTest, main, np, slowness
 LIMIT = 5  # seconds of a command that fails, on an idle machine
 NO_THREAD = r"a thread for [\w' ]+ cannot be started: "
 # What a lack of address space may end in. The loader's own complaint comes before the program.
-NO_ROOM = NO_THREAD + r"|OpenBLAS cannot have|out of memory|[Cc]annot allocate|cannot be mapped|bytes do not fit|does not fit a memory budget|is nothing"
+NO_ROOM = NO_THREAD + r"|OpenBLAS cannot have|out of memory|has no memory left|[Cc]annot allocate|cannot be mapped|bytes do not fit|does not fit a memory budget|is nothing"
 NO_FILE = r"[Tt]oo many open files|cannot (open|read|write|create|make)|descriptors"
 
 
@@ -21,8 +21,8 @@ class Limits(CliTest):
         super().setUp()
         self.write("x.h5", x=np.ones((600, 400)))
 
-    def ends(self, pattern, *arguments, ranks=0, **options):
-        """Whether it worked; else it says why, in one line and soon."""
+    def ends(self, pattern, *arguments, ranks=0, most_errors=1, **options):
+        """Whether it worked; else it says why, soon and in one line, or in most_errors of them."""
         begin = time.time()
         result = self.run_quarry(*arguments, "--progress", "off", ranks=ranks, **options)
         seconds = time.time() - begin
@@ -36,8 +36,9 @@ class Limits(CliTest):
             return False, result  # Open MPI's components, before the program does anything
         self.assertNotRegex(result.err, "terminate called|Signal: |Segmentation", what)
         self.assertIn(result.status, [1, 2], what)
-        self.assertEqual(len(result.errors()), 1, what)
-        self.assertRegex(result.errors()[0], pattern, what)
+        self.assertIn(len(result.errors()), range(1, most_errors + 1), what)
+        for error in result.errors():
+            self.assertRegex(error, pattern, what)
         return False, result
 
     def test_every_thread(self):
@@ -87,7 +88,8 @@ class Limits(CliTest):
         least = next(mib for mib in range(60, 2000, 10) if self.runs_at_all(mib))
         for expression in ["sum(random.normal(size=(1500, 700)))", "sum(random.normal(size=(700, 700)) @ ones((700, 700)))", "sum(linalg.eigvalsh(random.normal(size=(200, 200))))"]:
             results = []
-            for mib in [*range(least, least + 100, 10), *range(least + 100, least + 700, 60)]:
+            # Where it just does not fit, any allocation may be the one that fails.
+            for mib in [*range(least, least + 90, 3), *range(least + 100, least + 700, 60)]:
                 worked, _ = self.ends(NO_ROOM, "eval", expression, "--threads", "2", around=["prlimit", f"--as={mib << 20}"])
                 results.append(worked)
             self.assertTrue(results[-1], expression)
@@ -104,7 +106,14 @@ class Limits(CliTest):
         least = next(mib for mib in range(60, 2000, 10) if self.runs_at_all(mib))
         good = 0
         for mib in [least + 60, least + 150, least + 300, least + 600, least + 1200]:
-            worked, _ = self.ends(NO_ROOM, "eval", "sum(x.T @ x)", "-i", "x=x.h5:/x", "--chunks", "100,100", "--threads", "1", ranks=2, around=["prlimit", f"--as={mib << 20}"])
+            # UCX may lack the room for a message: then each rank loses the other.
+            worked, _ = self.ends(
+                NO_ROOM + "|Shared memory error",
+                *["eval", "sum(x.T @ x)", "-i", "x=x.h5:/x", "--chunks", "100,100", "--threads", "1"],
+                ranks=2,
+                most_errors=2,
+                around=["prlimit", f"--as={mib << 20}"],
+            )
             good += worked
         self.assertGreater(good, 0)
 
