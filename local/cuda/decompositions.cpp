@@ -39,8 +39,8 @@ class Runner {
     const int64_t m = stack.rows, n = stack.columns, k = std::min(m, n);
     if (by_stack_kernel(task)) return lu_of_stack(task, stream_);
     if (by_small_kernel(task)) {
-      return small_routines().panels && by_panels(task.dtype, n, /*sides=*/0, stream_) ? factor_by_panels(task, stream_)
-                                                                                       : factor_small(task, stream_);
+      return by_panels(task.dtype, n, /*sides=*/0, stream_) ? factor_by_panels(task, stream_)
+                                                            : factor_small(task, stream_);
     }
     if (batched(stack)) {
       with_type(task.dtype, [&]<class T>() {
@@ -222,7 +222,7 @@ class Runner {
   }
 
   void run(const Eigh& task) {
-    if (small_routines().warp_eigh && task.a.count > 1 && by_warp_eigh(task)) return warp_jacobi_eigh(task, stream_);
+    if (task.a.count > 1 && by_warp_eigh(task)) return warp_jacobi_eigh(task, stream_);
     const int64_t n = task.a.rows, count = task.a.count;
     const cusolverEigMode_t mode = task.vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
     const cublasFillMode_t fill = fill_mode(task.triangle);
@@ -481,7 +481,7 @@ class Runner {
 
   // Small matrices at once, by Jacobi's method.
   void svd_of_stack(const Svd& task) {
-    const bool vectors = task.u.data != nullptr, by_warp = small_routines().warp_jacobi && by_warp_jacobi(task);
+    const bool vectors = task.u.data != nullptr, by_warp = by_warp_jacobi(task);
     const int64_t n = task.a.columns, item = itemsize(task.dtype);
     const Scratch v(vectors && !by_warp ? task.a.count * n * n * item : 0, context_),
         incomplete(sizeof(int32_t), context_);
@@ -537,10 +537,7 @@ class CudaDecompositions final : public Decompositions {
   bool takes(const AtOnce& request, const ExecContext& context) override {
     const CudaStream& stream = cuda_stream(context.stream);
     const int64_t sides = std::holds_alternative<Solve>(request) ? std::get<Solve>(request).b.columns : 0;
-    const bool wanted =
-        std::holds_alternative<CholeskyFactor>(request) ? small_routines().cholesky : small_routines().panels;
-    return wanted &&
-           std::visit([&](const auto& task) { return by_panels(task.dtype, task.a.rows, sides, stream); }, request);
+    return std::visit([&](const auto& task) { return by_panels(task.dtype, task.a.rows, sides, stream); }, request);
   }
   void run_at_once(const AtOnce& request, const ExecContext& context) override {
     CudaStream& stream = cuda_stream(context.stream);

@@ -738,11 +738,6 @@ const Module& module_of(SmallMatrices kernels, DType dtype, const CudaStream& st
                             stream.device().index, [=] { return small_matrices_source(kernels, dtype); });
 }
 
-SmallRoutines& small_routines() {
-  static SmallRoutines routines;
-  return routines;
-}
-
 ModuleSource small_matrices_source(SmallMatrices kernels, DType dtype) {
   const Family family = family_of(kernels, dtype);
   ModuleSource source{kArithmetic, {}};

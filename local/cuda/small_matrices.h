@@ -7,16 +7,6 @@
 
 namespace quarry::local::cuda {
 
-// Which routine takes what more than one could: tests run them all.
-struct SmallRoutines {
-  bool panels = true;       // Lu of square matrices by elimination in shared memory, else in registers
-  bool cholesky = true;     // factors in shared memory, else by the libraries
-  bool warp_jacobi = true;  // Svd in a warp's registers, else in a block's caches
-  bool warp_eigh = true;    // Eigh of stacks in a warp's registers
-  bool syevj = true;        // else by cuSOLVER's Jacobi, else by its tridiagonal method
-};
-SmallRoutines& small_routines();
-
 // What FormQ says, from a copy of task.a elsewhere on the device.
 void form_q(const FormQ& task, const void* factors, CudaStream& stream);
 

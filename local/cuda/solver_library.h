@@ -134,7 +134,7 @@ inline int64_t at_once(const Eigh& task) {
 // cuSOLVER's batched Jacobi method, which gives a matrix to a block, is faster where that holds it.
 inline bool by_syevj(const Eigh& task, int64_t count) {
   constexpr int64_t kMost = 32;
-  return small_routines().syevj && count > 1 && task.a.rows <= kMost;
+  return count > 1 && task.a.rows <= kMost;
 }
 
 // ---- What cuSOLVER's routines take, by shapes alone ----
