@@ -515,18 +515,20 @@ void Endpoint::send_counts() {
   int64_t last = last_counts_ns_.load(std::memory_order_relaxed);
   if (now - last < std::chrono::nanoseconds(kCountPeriod).count()) return;
   if (!last_counts_ns_.compare_exchange_strong(last, now)) return;
-  for (int r = 0; r < size_; ++r) {
-    FrameHeader header{0, FrameKind::count, rank_, 0, 0, 0, 0, 0};
-    {
-      const std::lock_guard lock(mutex_);
-      Peer& peer = peers_[static_cast<size_t>(r)];
-      const uint64_t sent = peer.frames_out;
-      if (r == rank_ || leaving_ || peer.left || peer.lost || peer.frames_counted == sent) continue;
-      peer.frames_counted = sent;
-      header.bytes = static_cast<int64_t>(sent);
-    }
-    transport_->post(r, {reinterpret_cast<const std::byte*>(&header), sizeof header});
+  for (int r = 0; r < size_; ++r) send_count(r, /*last=*/false);
+}
+
+void Endpoint::send_count(int job_rank, bool last) {
+  FrameHeader header{0, FrameKind::count, rank_, 0, 0, 0, 0, 0};
+  {
+    const std::lock_guard lock(mutex_);
+    Peer& peer = peers_[static_cast<size_t>(job_rank)];
+    const uint64_t sent = peer.frames_out;
+    if (job_rank == rank_ || peer.lost || (!last && (leaving_ || peer.left)) || peer.frames_counted == sent) return;
+    peer.frames_counted = sent;
+    header.bytes = static_cast<int64_t>(sent);
   }
+  transport_->post(job_rank, {reinterpret_cast<const std::byte*>(&header), sizeof header});
 }
 
 void Endpoint::announce(Channel& ch, int from, const FrameHeader& header, std::span<const std::byte> payload) {
@@ -821,6 +823,13 @@ bool Endpoint::leave_channel(uint32_t channel_id, const Leaving& leaving,
   return false;
 }
 
+// Of an end that was a good one until then: no call is left that could throw it.
+void Endpoint::log_lost() const {
+  const std::lock_guard lock(mutex_);
+  for (const Peer& peer : peers_)
+    if (peer.lost) local::log(local::LogLevel::error, fmt::format("leaving the job: {}", peer.reason));
+}
+
 bool Endpoint::leave(bool unwinding, const std::function<void()>& meanwhile) noexcept try {
   if (!transport_) return true;
   {
@@ -830,8 +839,12 @@ bool Endpoint::leave(bool unwinding, const std::function<void()>& meanwhile) noe
   std::vector<int> all(static_cast<size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
   tell(all, FrameKind::goodbye, 0, rank_, {0, unwinding});
+  // Whose goodbye is lost is waited for otherwise: this rank ends as soon as it has those of the others.
+  for (const int r : all) send_count(r, /*last=*/true);
+  const bool all_here = !is_any_lost();
   wait_until_gone(
       all, [](int) { return false; }, unwinding, meanwhile);
+  if (all_here && !unwinding) log_lost();
   constexpr double kCloseSeconds = 3, kCloseWithoutAllSeconds = 0.5;
   transport_->close(*this, is_any_lost() ? kCloseWithoutAllSeconds : kCloseSeconds);
   const std::lock_guard lock(mutex_);

@@ -175,6 +175,7 @@ class Endpoint : public TransportSink {
   void tell(const std::vector<int>& job_ranks, const FrameHeader& header, std::span<const std::byte> text);
   void tell_leaving(uint32_t channel, const Leaving& leaving);
   void check_present(const std::vector<int>& job_ranks) const;  // with mutex_
+  void log_lost() const;
   // Whether they were all gone before the end of a patience that only unwinding has; else this rank gives the job up.
   bool wait_until_gone(const std::vector<int>& job_ranks, const std::function<bool(int)>& is_gone, bool unwinding,
                        const std::function<void()>& meanwhile);
@@ -182,6 +183,7 @@ class Endpoint : public TransportSink {
   // Now and then sends every rank the number of frames that it must have seen by now: a lost one is an error, not a
   // hang.
   void send_counts();
+  void send_count(int job_rank, bool last);
   bool start_matched();
   bool deliver();
   // Takes back a transfer that nothing matched yet; false if it is under way or over.

@@ -171,10 +171,10 @@ class RanksLost(CliTest):
         x = np.random.default_rng(1).random((400, 300))
         self.write("m.h5", x=x)
 
-        def run(number):
-            options = ["--chunks", "100,300", "--progress", "off", "--memory", "64MiB"]
+        def run(number, command=("x.T @ x", "-i", "x=m.h5:/x", "--chunks", "100,300")):
+            options = ["--progress", "off", "--memory", "64MiB"]
             begin = time.time()
-            result = self.run_quarry("eval", "x.T @ x", "-i", "x=m.h5:/x", *options, ranks=2, env={"QUARRY_FAULT_LOSE_MESSAGE": str(number)})
+            result = self.run_quarry("eval", *command, *options, ranks=2, env={"QUARRY_FAULT_LOSE_MESSAGE": str(number)})
             self.assert_soon(time.time() - begin, 3 * LIMIT, result.err)  # two jobs at once
             if result.status != 0:
                 self.assertRegex(result.err, r"a message from rank \d was lost|gave up|left the job")
@@ -182,6 +182,8 @@ class RanksLost(CliTest):
 
         with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
             self.assertNotEqual(set(pool.map(run, [1, 2, 5, 9, 20])), {0})
+            # Of few messages, so that those of the end are among them.
+            self.assertNotEqual(set(pool.map(lambda number: run(number, ["1+1"]), range(1, 13))), {0})
 
 
 if __name__ == "__main__":
