@@ -53,7 +53,7 @@ std::string command_line(int argc, char** argv) {
 
 }  // namespace
 
-Job::Job(const CommonOptions& options, int& argc, char**& argv) : options_(options) {
+Job::Job(const CommonOptions& options, int& argc, char**& argv) : Job(options) {
   const bool show_progress = options_.show_progress();  // complains before anything starts
   std::optional<DashboardOptions> dashboard;
   if (const local::OptionValue place = options_.value(Option::dashboard); place.is_given())

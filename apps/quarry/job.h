@@ -46,6 +46,9 @@ class Job {
   void finish();
 
  private:
+  // For the other constructor: what it throws after this one has ended runs ~Job, which takes back what threads know of
+  // the Runtime and of this.
+  explicit Job(const CommonOptions& options) : options_(options) {}
   // Of --plan, in place of every computation that the command would need the values of.
   [[noreturn]] void end_with_plan(const exec::Nodes& nodes, bool write);
   void print_plan(const std::string& title, const exec::PlanSummary& summary);
