@@ -216,6 +216,7 @@ void Job::choose_transport(TransportChoice choice) {
 }
 
 void Job::make_progress() {
+  if (quiet_) return;
   int found = 0;
   const std::lock_guard guard(lock());
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world_, &found, MPI_STATUS_IGNORE);
@@ -251,7 +252,7 @@ Job::~Job() {
   const std::lock_guard guard(lock());
   MPI_Finalized(&finalized);
   // MPI's end waits for every rank; without it the launcher notices that the job did not end in order.
-  if (finalized || lost) return;
+  if (finalized || lost || quiet_) return;
   if (in_order) {
     for (MPI_Comm* comm : {&world_, &frames_, &data_}) {
       if (*comm != MPI_COMM_NULL) MPI_Comm_free(comm);

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,8 @@ class Job {
   MPI_Comm duplicate();
   // Of MPI itself: a collective call that has returned here may still have something to send for the others.
   void make_progress();
+  // From now on MPI is left alone: a collective call was given up whose memory is not there any more.
+  void be_quiet() { quiet_ = true; }
   // A rank gave up: MPI's own end would hang or complain.
   [[noreturn]] void abort(int status);
 
@@ -65,6 +68,7 @@ class Job {
   double silence_seconds_ = 0;  // after which a rank counts as lost
   std::vector<int> nodes_;
   bool moves_cuda_ = false;
+  std::atomic<bool> quiet_{false};
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Monitor> monitor_;
 };

@@ -168,6 +168,30 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
   }
 }
 
+void MpiCommunicator::finish(const char* call, std::span<std::byte> data, bool reads,
+                             const std::function<int(void* memory, MPI_Request*)>& start) {
+  // What this rank gives up the others go on with, and MPI with it: the memory has to stay.
+  constexpr size_t kMostCopied = size_t{1} << 20;
+  if (data.size() > kMostCopied) {
+    try {
+      finish(call, [&](MPI_Request* request) { return start(data.data(), request); });
+    } catch (...) {
+      job_->be_quiet();
+      throw;
+    }
+    return;
+  }
+  auto copy = std::make_unique<std::byte[]>(data.size());
+  if (!data.empty()) std::memcpy(copy.get(), data.data(), data.size());
+  try {
+    finish(call, [&](MPI_Request* request) { return start(copy.get(), request); });
+  } catch (...) {
+    static_cast<void>(copy.release());
+    throw;
+  }
+  if (reads && !data.empty()) std::memcpy(data.data(), copy.get(), data.size());
+}
+
 bool MpiCommunicator::leave(bool unwinding) {
   return endpoint().leave_channel(channel_, leaving(unwinding), [this] { job_->make_progress(); });
 }
@@ -195,7 +219,9 @@ void MpiCommunicator::broadcast(void* data, int64_t bytes, int root) {
   auto* at = static_cast<std::byte*>(data);
   for (int64_t left = bytes; left > 0; left -= kPieceBytes, at += kPieceBytes) {
     const int count = static_cast<int>(std::min(left, kPieceBytes));
-    finish("MPI_Ibcast", [&](MPI_Request* request) { return MPI_Ibcast(at, count, MPI_BYTE, root, comm_, request); });
+    finish(
+        "MPI_Ibcast", {at, static_cast<size_t>(count)}, /*reads=*/root != rank_,
+        [&](void* memory, MPI_Request* request) { return MPI_Ibcast(memory, count, MPI_BYTE, root, comm_, request); });
   }
   if (root == rank_ && size_ > 1) endpoint().count_sent(bytes);
 }
@@ -207,9 +233,10 @@ void MpiCommunicator::all_gather(const void* mine, int64_t bytes_each, void* all
   if (mine != own) std::memmove(own, mine, static_cast<size_t>(bytes_each));
   if (bytes_each <= kPieceBytes / size_) {
     const int count = static_cast<int>(bytes_each);
-    finish("MPI_Iallgather", [&](MPI_Request* request) {
-      return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, MPI_BYTE, comm_, request);
-    });
+    finish("MPI_Iallgather", {to, static_cast<size_t>(bytes_each * size_)}, /*reads=*/true,
+           [&](void* memory, MPI_Request* request) {
+             return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, memory, count, MPI_BYTE, comm_, request);
+           });
     if (size_ > 1) endpoint().count_sent(bytes_each);
     return;
   }
@@ -220,9 +247,9 @@ void MpiCommunicator::all_reduce(std::span<int64_t> values, ReduceOp op) {
   constexpr size_t kSegment = static_cast<size_t>(kPieceBytes) / sizeof(int64_t);
   for (size_t at = 0; at < values.size(); at += kSegment) {
     const std::span segment = values.subspan(at, std::min(kSegment, values.size() - at));
-    finish("MPI_Iallreduce", [&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, segment.data(), static_cast<int>(segment.size()), MPI_INT64_T, operation(op),
-                            comm_, request);
+    finish("MPI_Iallreduce", std::as_writable_bytes(segment), /*reads=*/true, [&](void* memory, MPI_Request* request) {
+      return MPI_Iallreduce(MPI_IN_PLACE, memory, static_cast<int>(segment.size()), MPI_INT64_T, operation(op), comm_,
+                            request);
     });
   }
 }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,9 @@ class MpiCommunicator : public Communicator {
   std::string name_of(const char* call) const { return entered().empty() ? call : entered(); }
   // Starts a non-blocking collective and makes progress on everything until it is done, without holding MPI's lock.
   void finish(const char* call, const std::function<int(MPI_Request*)>& start);
+  // Of a call that reads `data` and, where `reads` says so, gives it its result.
+  void finish(const char* call, std::span<std::byte> data, bool reads,
+              const std::function<int(void* memory, MPI_Request*)>& start);
   void broadcast_staged(void* data, int64_t bytes, int root, local::DeviceStream& stream);
 
   std::shared_ptr<Job> job_;

@@ -18,6 +18,8 @@ CALLS = ["sum", "mean", "product", "persist", "rechunk", "to_host", "store", "op
 OF_KIND = {"read": "read", "copy": "rechunk", "compute": "sum", "receive": "rechunk", "write": "write", "host": "read", "any": "product"}  # a call with such tasks on every rank
 KINDS = {"cpu": [kind for kind in OF_KIND if kind != "read"], "emulated": list(OF_KIND)}  # of tasks
 REPEATED = ["sum", "product", "persist", "rechunk", "to_host", "quantile", "unique", "statistics"]  # calls that may be done again and again
+# Who writes to memory that is not his any more is ended by the C library.
+CHECKED_MEMORY = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.malloc.check=3", "MALLOC_PERTURB_": "165"}
 LIMIT = int(os.environ.get("FAULT_LIMIT", "5"))  # seconds from the fault to the error, on an idle machine
 HANGS = 60
 
@@ -33,7 +35,7 @@ class Faults(CliTest):
 
     def run_faults(self, how, rank, others, ranks, device="cpu", delay=0, task=""):
         """Its messages by rank. task: what QUARRY_FAULT_TASK is for that rank."""
-        env = {"QUARRY_DEVICE": device, "QUARRY_HOST_MEMORY": "64MiB", "QUARRY_RANK_TIMEOUT": "2"}
+        env = {"QUARRY_DEVICE": device, "QUARRY_HOST_MEMORY": "64MiB", "QUARRY_RANK_TIMEOUT": "2", **CHECKED_MEMORY}
         # The launcher is not to end the others before they have spoken; but it waits for ever for one that was killed.
         if how not in ("kill", "stop"):
             env["OMPI_MCA_orte_abort_on_non_zero_status"] = "0"
