@@ -196,20 +196,22 @@ const char* name(Casting casting) {
   return "";
 }
 
-DType promote_types(DType a, DType b) {
+namespace {
+
+DType promoted(DType a, DType b) {
   if (a == b) return a;
   if (kind(a) == 'b') return b;
   if (kind(b) == 'b') return a;
   if (is_complex(a) || is_complex(b)) {
     const DType ra = is_complex(a) ? real_type(a) : a, rb = is_complex(b) ? real_type(b) : b;
-    return complex_of_real(promote_types(ra, promote_types(rb, DType::float32)));
+    return complex_of_real(promoted(ra, promoted(rb, DType::float32)));
   }
   if (is_float(a) || is_float(b)) {
     if (!is_float(a)) std::swap(a, b);  // a is the float
     if (!is_float(b)) {
       const DType fb = float_for_integer(b);
       if (fb == DType::float16) return a;  // every float holds 8-bit integers
-      return a == DType::bfloat16 || a == DType::float16 ? fb : promote_types(a, fb);
+      return a == DType::bfloat16 || a == DType::float16 ? fb : promoted(a, fb);
     }
     if (itemsize(a) == itemsize(b)) return DType::float32;  // float16 with bfloat16
     return itemsize(a) > itemsize(b) ? a : b;
@@ -218,6 +220,20 @@ DType promote_types(DType a, DType b) {
   if (kind(a) == 'u') std::swap(a, b);  // a signed, b unsigned
   if (itemsize(a) > itemsize(b)) return a;
   return itemsize(b) == 8 ? DType::float64 : signed_of_size(2 * itemsize(b));
+}
+
+}  // namespace
+
+// Type resolution tries loop after loop.
+DType promote_types(DType a, DType b) {
+  static const auto table = [] {
+    std::array<std::array<DType, kDTypeCount>, kDTypeCount> every{};
+    for (int i = 0; i < kDTypeCount; ++i)
+      for (int j = 0; j < kDTypeCount; ++j)
+        every[static_cast<size_t>(i)][static_cast<size_t>(j)] = promoted(static_cast<DType>(i), static_cast<DType>(j));
+    return every;
+  }();
+  return table[static_cast<size_t>(a)][static_cast<size_t>(b)];
 }
 
 DType result_type(std::span<const PromotionOperand> operands) {

@@ -88,7 +88,10 @@ int detail::normalize_axis(int64_t axis, int ndim) {
 
 std::string to_string(const Dims& dims) {
   std::string text = "(";
-  for (int i = 0; i < dims.size(); ++i) text += fmt::format("{}{}", i ? ", " : "", dims[i]);
+  for (int i = 0; i < dims.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(dims[i]);
+  }
   return text + (dims.size() == 1 ? ",)" : ")");
 }
 

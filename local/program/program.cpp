@@ -254,29 +254,43 @@ DType Program::input_dtype(int slot) const {
 std::string Program::key() const {
   if (!key_.empty()) return key_;
   std::string key;
+  const auto add_number = [&key](ValueId number) { key += std::to_string(number); };
+  const auto add_arguments = [&](std::span<const ValueId> args) {
+    for (const ValueId arg : args) {
+      key += ',';
+      add_number(arg);
+    }
+    key += ';';
+  };
   for (const Value& v : values_) {
     switch (v.kind) {
       case Value::Kind::input:
-        key += fmt::format("i{}:{}{};", v.slot, name(v.dtype), v.swapped ? "s" : "");
+        key += 'i';
+        add_number(v.slot);
+        key.append(":").append(name(v.dtype)).append(v.swapped ? "s;" : ";");
         break;
       case Value::Kind::constant:
-        key += fmt::format("c{};", name(v.dtype));
+        key.append("c").append(name(v.dtype)).append(";");
         break;
       case Value::Kind::index:
-        key += fmt::format("x{};", v.slot);
+        key += 'x';
+        add_number(v.slot);
+        key += ';';
         break;
       case Value::Kind::op:
-        key += fmt::format("{}:{}>{}", info(v.op).name, name(v.loop), name(v.dtype));
-        for (int i = 0; i < v.nargs; ++i) key += fmt::format(",{}", v.args[i]);
-        key += ';';
+        key.append(info(v.op).name).append(":").append(name(v.loop)).append(">").append(name(v.dtype));
+        add_arguments({v.args, static_cast<size_t>(v.nargs)});
         break;
     }
   }
-  for (ValueId id : outputs_) key += fmt::format("o{};", id);
-  for (const ProgramReduction& r : reductions_) {
-    key += fmt::format("r{}:{}", info(r.reduction).name, name(r.accumulate));
-    for (ValueId id : r.args) key += fmt::format(",{}", id);
+  for (const ValueId id : outputs_) {
+    key += 'o';
+    add_number(id);
     key += ';';
+  }
+  for (const ProgramReduction& r : reductions_) {
+    key.append("r").append(info(r.reduction).name).append(":").append(name(r.accumulate));
+    add_arguments(r.args);
   }
   return key;
 }
