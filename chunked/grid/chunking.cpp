@@ -121,8 +121,9 @@ Grid explicit_grid(const Dims& shape, const Dims& chunk) {
 }
 
 Grid limited_grid(const Grid& grid, int64_t itemsize, int64_t bytes, const Dims& keep) {
-  std::vector<AxisChunks> axes = grid.axes();
   Dims largest = grid.largest();
+  if (chunk_bytes(largest, itemsize) <= bytes) return grid;
+  std::vector<AxisChunks> axes = grid.axes();
   while (chunk_bytes(largest, itemsize) > bytes) {
     int axis = -1;
     for (int d = 0; d < largest.size() && axis < 0; ++d)

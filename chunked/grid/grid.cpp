@@ -85,11 +85,22 @@ Grid Grid::regular(const Dims& shape, const Dims& chunk) {
     throw InvalidArgument(fmt::format("chunks {} have {} axes, the array's shape {} has {}", local::to_string(chunk),
                                       chunk.size(), local::to_string(shape), shape.size()));
   std::vector<AxisChunks> axes;
+  axes.reserve(static_cast<size_t>(shape.size()));
   for (int d = 0; d < shape.size(); ++d) axes.emplace_back(shape[d], std::max<int64_t>(chunk[d], shape[d] == 0));
   return Grid(std::move(axes));
 }
 
-Grid::Grid(std::vector<AxisChunks> axes) : axes_(std::move(axes)) { count_ = local::element_count(counts()); }
+const std::vector<AxisChunks> Grid::kNoAxes;
+
+Grid::Grid(std::vector<AxisChunks> axes) {
+  if (axes.empty()) return;
+  auto cuts = std::make_shared<Cuts>();
+  cuts->axes = std::move(axes);
+  cuts->hash = cuts->axes.size();
+  for (const AxisChunks& axis : cuts->axes) cuts->hash = mixed(cuts->hash, axis.hash());
+  cuts_ = cuts;
+  cuts->count = local::element_count(counts());  // throws where it does not fit 64 bits
+}
 
 Dims Grid::shape() const {
   Dims shape = Dims::filled(ndim());
@@ -122,13 +133,15 @@ int64_t Grid::flat(const Dims& coordinates) const {
 }
 
 Region Grid::chunk(int64_t i) const {
-  const Dims at = coordinates(i);
-  Dims start = Dims::filled(ndim()), count = Dims::filled(ndim());
-  for (int d = 0; d < ndim(); ++d) {
-    start[d] = axis(d).start(at[d]);
-    count[d] = axis(d).size(at[d]);
+  QUARRY_CHECK(i >= 0 && i < count());
+  Region box{Dims::filled(ndim()), Dims::filled(ndim()), Dims::filled(ndim(), 1)};
+  for (int d = ndim() - 1; d >= 0; --d) {
+    const int64_t n = axis(d).count(), at = i % n;
+    box.start[d] = axis(d).start(at);
+    box.count[d] = axis(d).start(at + 1) - box.start[d];
+    i /= n;
   }
-  return Region::box(start, count);
+  return box;
 }
 
 Dims Grid::chunk_shape(int64_t i) const {
@@ -162,12 +175,6 @@ Dims Grid::largest() const {
   Dims largest = Dims::filled(ndim());
   for (int d = 0; d < ndim(); ++d) largest[d] = axis(d).largest();
   return largest;
-}
-
-uint64_t Grid::hash() const {
-  uint64_t hash = static_cast<uint64_t>(ndim());
-  for (const AxisChunks& axis : axes_) hash = mixed(hash, axis.hash());
-  return hash;
 }
 
 std::string Grid::to_string() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ class AxisChunks {
   std::vector<int64_t> starts_;  // irregular: count() + 1 values; empty: regular
 };
 
+// The axes of a grid are shared by its copies.
 class Grid {
  public:
   Grid() = default;  // 0-d: one chunk
@@ -43,26 +45,33 @@ class Grid {
   static Grid regular(const Dims& shape, const Dims& chunk);
   static Grid single(const Dims& shape) { return regular(shape, shape); }
 
-  int ndim() const { return static_cast<int>(axes_.size()); }
-  const AxisChunks& axis(int d) const { return axes_[static_cast<size_t>(d)]; }
-  const std::vector<AxisChunks>& axes() const { return axes_; }
+  int ndim() const { return cuts_ ? static_cast<int>(cuts_->axes.size()) : 0; }
+  const AxisChunks& axis(int d) const { return cuts_->axes[static_cast<size_t>(d)]; }
+  const std::vector<AxisChunks>& axes() const { return cuts_ ? cuts_->axes : kNoAxes; }
   Dims shape() const;
-  Dims counts() const;                      // chunks along each axis
-  int64_t count() const { return count_; }  // of all
-  Dims coordinates(int64_t i) const;        // C order
+  Dims counts() const;                                        // chunks along each axis
+  int64_t count() const { return cuts_ ? cuts_->count : 1; }  // of all
+  Dims coordinates(int64_t i) const;                          // C order
   int64_t flat(const Dims& coordinates) const;
   Region chunk(int64_t i) const;      // its box in the array
   Dims chunk_shape(int64_t i) const;  // the extents of that
   int64_t chunk_elements(int64_t i) const;
   bool same_shape(int64_t i, int64_t j) const;  // of two chunks
   Dims largest() const;
-  uint64_t hash() const;          // of the axes' hashes
-  std::string to_string() const;  // "((4096, 4096, 8), (512,))" shortened
-  friend bool operator==(const Grid&, const Grid&) = default;
+  uint64_t hash() const { return cuts_ ? cuts_->hash : 0; }  // of the axes' hashes
+  std::string to_string() const;                             // "((4096, 4096, 8), (512,))" shortened
+  friend bool operator==(const Grid& a, const Grid& b) {
+    return a.cuts_ == b.cuts_ || (a.hash() == b.hash() && a.axes() == b.axes());
+  }
 
  private:
-  std::vector<AxisChunks> axes_;
-  int64_t count_ = 1;
+  struct Cuts {
+    std::vector<AxisChunks> axes;
+    int64_t count = 1;
+    uint64_t hash = 0;
+  };
+  static const std::vector<AxisChunks> kNoAxes;
+  std::shared_ptr<const Cuts> cuts_;  // null: 0-d
 };
 
 }  // namespace quarry
