@@ -50,7 +50,7 @@ struct Hasher {
     for (const auto& [axis, with] : n.beside) h.add(axis).add(with.source).add(with.start).add(with.step);
   }
   void operator()(const Rechunk& n) const { h.add(n.arg->hash); }
-  void operator()(const MatMul& n) const { h.add(n.a->hash).add(n.b->hash).add(n.syrk); }
+  void operator()(const MatMul& n) const { h.add(n.a()->hash).add(n.b()->hash).add(n.syrk); }
   void operator()(const Apply& n) const {
     h.add(n.op->name());
     n.op->hash(h);
@@ -93,35 +93,36 @@ struct GridChoice {
 
 // The chunks of an array of `shape` whose argument number i covers it by broadcasting.
 GridChoice unify(const Dims& shape, DType dtype, std::span<const NodePtr> args) {
-  std::vector<NodePtr> candidates;
-  for (const NodePtr& arg : args)
-    if (!arg->generated || arg->chosen_grid) candidates.push_back(arg);
   // The largest decides; of equal ones the chosen, then the finer chunks, then the first.
-  std::stable_sort(candidates.begin(), candidates.end(), [](const NodePtr& a, const NodePtr& b) {
+  const auto precedes = [](const Node* a, const Node* b) {
     const int64_t na = local::element_count(a->shape), nb = local::element_count(b->shape);
     if (na != nb) return na > nb;
     if (a->chosen_grid != b->chosen_grid) return a->chosen_grid;
-    return largest_chunk_bytes(a->grid, 1) < largest_chunk_bytes(b->grid, 1);
-  });
+    return a->grid != b->grid && largest_chunk_bytes(a->grid, 1) < largest_chunk_bytes(b->grid, 1);
+  };
+  std::vector<const Node*> candidates;
+  candidates.reserve(args.size());
+  for (const NodePtr& arg : args) {
+    if (arg->generated && !arg->chosen_grid) continue;
+    candidates.insert(std::ranges::upper_bound(candidates, arg.get(), precedes), arg.get());
+  }
   if (candidates.empty()) return {default_grid(shape, dtype), policy_chooses(shape)};
+  const Node& first = *candidates[0];
+  if (first.shape == shape) return {first.grid, first.chosen_grid};
   std::vector<AxisChunks> axes;
-  bool whole = true;  // one argument gave every axis
+  axes.reserve(static_cast<size_t>(shape.size()));
   for (int d = 0; d < shape.size(); ++d) {
     const AxisChunks* found = nullptr;
-    for (const NodePtr& arg : candidates) {
+    for (const Node* arg : candidates) {
       const int axis = d - (shape.size() - arg->shape.size());
       if (axis < 0 || arg->shape[axis] != shape[d]) continue;
       found = &arg->grid.axis(axis);
-      whole = whole && arg == candidates[0];
       break;
     }
-    whole = whole && found;
     axes.push_back(found ? *found : AxisChunks(shape[d], std::max<int64_t>(shape[d], 1)));
   }
-  Grid grid(std::move(axes));
   // Broadcasting against each other, two modest chunks may span a huge one.
-  if (!whole) grid = limited_grid(grid, local::itemsize(dtype), kOversize * target());
-  return {grid, candidates[0]->chosen_grid};
+  return {limited_grid(Grid(std::move(axes)), local::itemsize(dtype), kOversize * target()), first.chosen_grid};
 }
 
 // The chunks of the elements start + step * x, x in [0, count), of an axis.
@@ -177,23 +178,47 @@ NodePtr index(const Dims& shape, int axis) {
 
 DType result_dtype(local::Op op, std::span<const DType> arguments, std::optional<DType> loop) {
   std::vector<local::PromotionOperand> operands;
+  operands.reserve(arguments.size());
   for (DType dtype : arguments) operands.push_back({dtype, false});
   return local::resolve(op, operands, loop).result;
 }
 
-NodePtr elementwise(local::Op op, std::vector<NodePtr> args, std::optional<DType> loop) {
+namespace {
+
+Dims broadcast(std::span<const NodePtr> args) {
+  // Most have the same shape, but for scalars.
+  const Dims* shape = &args[0]->shape;
+  for (const NodePtr& arg : args)
+    if (shape->empty()) shape = &arg->shape;
+  const auto is_usual = [&](const NodePtr& arg) { return arg->shape.empty() || arg->shape == *shape; };
+  if (std::ranges::all_of(args, is_usual)) return *shape;
   std::vector<Dims> shapes;
-  std::vector<DType> dtypes;
-  bool generated = true;
-  for (const NodePtr& arg : args) {
-    shapes.push_back(arg->shape);
-    dtypes.push_back(arg->dtype);
-    generated = generated && arg->generated;
-  }
-  const DType dtype = op == "cast"_op ? loop.value() : result_dtype(op, dtypes, loop);
-  const Dims shape = local::broadcast_shapes(shapes);
+  shapes.reserve(args.size());
+  for (const NodePtr& arg : args) shapes.push_back(arg->shape);
+  return local::broadcast_shapes(shapes);
+}
+
+NodePtr elementwise_of_dtype(local::Op op, std::vector<NodePtr> args, std::optional<DType> loop, DType dtype) {
+  const Dims shape = broadcast(args);
+  const bool generated = std::ranges::all_of(args, [](const NodePtr& arg) { return arg->generated; });
   GridChoice choice = unify(shape, dtype, args);
   return make(Elementwise{op, std::move(args), loop}, shape, dtype, std::move(choice.grid), generated, choice.chosen);
+}
+
+}  // namespace
+
+NodePtr elementwise(local::Op op, std::vector<NodePtr> args, std::optional<DType> loop) {
+  std::vector<DType> dtypes;
+  dtypes.reserve(args.size());
+  for (const NodePtr& arg : args) dtypes.push_back(arg->dtype);
+  const DType dtype = op == "cast"_op ? loop.value() : result_dtype(op, dtypes, loop);
+  return elementwise_of_dtype(op, std::move(args), loop, dtype);
+}
+
+NodePtr elementwise_like(const Node& node, std::vector<NodePtr> args) {
+  const auto* given = node.as<Elementwise>();
+  QUARRY_CHECK(given != nullptr && given->args.size() == args.size());
+  return elementwise_of_dtype(given->op, std::move(args), given->loop, node.dtype);
 }
 
 NodePtr cast(const NodePtr& arg, DType dtype) {
@@ -251,51 +276,68 @@ NodePtr fold_chunks(local::Reduction reduction, const NodePtr& arg, uint32_t axe
               std::move(grid), false, /*chosen_grid=*/true);
 }
 
-NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,
-             const Dims& shape) {
-  QUARRY_CHECK(static_cast<int>(axes.size()) == shape.size());
-  if (const View* below = arg->as<View>(); below != nullptr && below->beside.empty()) {
-    for (View::Axis& axis : axes) {
+View composed(View view, const Dims& shape) {
+  QUARRY_CHECK(static_cast<int>(view.axes.size()) == shape.size() && view.beside.empty());
+  for (const View* below = view.arg->as<View>(); below != nullptr && below->beside.empty();
+       below = view.arg->as<View>()) {
+    for (View::Axis& axis : view.axes) {
       if (axis.source < 0) continue;
       const View::Axis& inner = below->axes[static_cast<size_t>(axis.source)];
       axis = inner.source < 0 ? View::Axis{}
                               : View::Axis{inner.source, inner.start + inner.step * axis.start, inner.step * axis.step};
     }
     std::vector<std::pair<int, int64_t>> all = below->fixed;
-    for (const auto& [source, position] : fixed) {
+    for (const auto& [source, position] : view.fixed) {
       const View::Axis& inner = below->axes[static_cast<size_t>(source)];
       if (inner.source >= 0) all.emplace_back(inner.source, inner.start + inner.step * position);
     }
-    return view(below->arg, std::move(axes), std::move(all), shape);
+    view.fixed = std::move(all);
+    view.arg = NodePtr(below->arg);
   }
-  bool identity = shape == arg->shape;
   for (int d = 0; d < shape.size(); ++d) {
-    View::Axis& axis = axes[static_cast<size_t>(d)];
+    View::Axis& axis = view.axes[static_cast<size_t>(d)];
     // One spelling for each view: an axis of one element has step 1, an empty one starts at 0.
     if (axis.source < 0 || shape[d] <= 1) axis.step = 1;
     if (axis.source < 0 || shape[d] == 0) axis.start = 0;
-    identity = identity && (axis == View::Axis{d, 0, 1});
   }
-  if (identity) return arg;
-  std::sort(fixed.begin(), fixed.end());
-  if (const Constant* value = arg->as<Constant>()) return constant(value->value, arg->dtype, shape);
+  std::ranges::sort(view.fixed);
+  return view;
+}
 
-  std::vector<AxisChunks> chunks;
-  bool spread = false;
-  for (int d = 0; d < shape.size(); ++d) {
-    const View::Axis& axis = axes[static_cast<size_t>(d)];
-    if (axis.source >= 0) {
-      chunks.push_back(view_chunks(arg->grid.axis(axis.source), axis.start, axis.step, shape[d]));
-    } else {
-      chunks.emplace_back(shape[d], std::max<int64_t>(shape[d], 1));
-      spread = spread || shape[d] > 1;
+bool changes_nothing(const View& view, const Dims& shape) {
+  if (shape != view.arg->shape) return false;
+  for (int d = 0; d < shape.size(); ++d)
+    if (view.axes[static_cast<size_t>(d)] != View::Axis{d, 0, 1}) return false;
+  return true;
+}
+
+NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,
+             const Dims& shape) {
+  View made = composed({arg, std::move(axes), std::move(fixed)}, shape);
+  if (changes_nothing(made, shape)) return made.arg;
+  const Node& from = *made.arg;
+  if (const Constant* value = from.as<Constant>()) return constant(value->value, from.dtype, shape);
+
+  Grid grid;
+  if (from.generated) {
+    grid = default_grid(shape, from.dtype);
+  } else {
+    std::vector<AxisChunks> chunks;
+    chunks.reserve(made.axes.size());
+    bool spread = false;
+    for (int d = 0; d < shape.size(); ++d) {
+      const View::Axis& axis = made.axes[static_cast<size_t>(d)];
+      if (axis.source >= 0) {
+        chunks.push_back(view_chunks(from.grid.axis(axis.source), axis.start, axis.step, shape[d]));
+      } else {
+        chunks.emplace_back(shape[d], std::max<int64_t>(shape[d], 1));
+        spread = spread || shape[d] > 1;
+      }
     }
+    grid = Grid(std::move(chunks));
+    if (spread) grid = limited_grid(grid, local::itemsize(from.dtype), kOversize * target());
   }
-  Grid grid(std::move(chunks));
-  if (spread) grid = limited_grid(grid, local::itemsize(arg->dtype), kOversize * target());
-  if (arg->generated) grid = default_grid(shape, arg->dtype);
-  return make(View{arg, std::move(axes), std::move(fixed)}, shape, arg->dtype, std::move(grid), arg->generated,
-              arg->chosen_grid);
+  return make(std::move(made), shape, from.dtype, std::move(grid), from.generated, from.chosen_grid);
 }
 
 NodePtr diagonal(const NodePtr& arg, int row_axis, int column_axis, int64_t row, int64_t column, int64_t count) {
@@ -390,7 +432,8 @@ NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk) {
     if (chunk[d] < shape[d]) break;
   }
   Grid grid = Grid::regular(shape, chunk);
-  return make(MatMul{syrk ? b : a, b, syrk}, shape, b->dtype, std::move(grid), false, a->chosen_grid || b->chosen_grid);
+  std::vector<NodePtr> args = syrk ? std::vector{b} : std::vector{a, b};
+  return make(MatMul{std::move(args), syrk}, shape, b->dtype, std::move(grid), false, a->chosen_grid || b->chosen_grid);
 }
 
 NodePtr apply(op::OperatorPtr op, std::vector<NodePtr> args) {

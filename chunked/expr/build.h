@@ -26,6 +26,8 @@ local::DType result_dtype(local::Op op, std::span<const local::DType> arguments,
 // Arguments broadcast. Throws InvalidArgument naming the shapes, TypeError as above. The chunks are those of the
 // largest argument that needs storage; axes that it does not have come from the others.
 NodePtr elementwise(local::Op op, std::vector<NodePtr> args, std::optional<local::DType> loop = std::nullopt);
+// The same operation on other arguments, of the same dtypes as those of the node.
+NodePtr elementwise_like(const Node& node, std::vector<NodePtr> args);
 NodePtr cast(const NodePtr& arg, local::DType dtype);
 
 // `axes`: bit per axis. Throws InvalidArgument for an empty reduction without identity. Default accumulation: NumPy's.
@@ -38,6 +40,10 @@ NodePtr reduce(local::Reduction reduction, const NodePtr& arg, uint32_t axes,
 NodePtr fold_chunks(local::Reduction reduction, const NodePtr& arg, uint32_t axes, const Grid& cuts,
                     std::optional<local::DType> accumulate = std::nullopt, double ddof = 0);
 
+// A view, without diagonals, of what is no such view itself, spelled as view() spells it; and whether that is its
+// argument as it is.
+View composed(View view, const Dims& shape);
+bool changes_nothing(const View& view, const Dims& shape);
 // Composes with a view below; gives `arg` itself where nothing changes.
 NodePtr view(const NodePtr& arg, std::vector<View::Axis> axes, std::vector<std::pair<int, int64_t>> fixed,
              const Dims& shape);

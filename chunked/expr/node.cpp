@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <unordered_set>
+#include <type_traits>
 
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/expr/node_table.h"
 #include "quarry/local/program/op.h"
 
 namespace quarry::expr {
@@ -20,19 +21,35 @@ struct Overloaded : F... {
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
+// The nodes that a payload names, const as it is.
+template <class P>
+auto arguments_in(P& payload) {
+  using Arguments = std::span<std::conditional_t<std::is_const_v<P>, const NodePtr, NodePtr>>;
+  return std::visit(
+      [](auto& n) {
+        if constexpr (requires { n.args; })
+          return Arguments(n.args);
+        else if constexpr (requires { n.arg; })
+          return Arguments(&n.arg, 1);
+        else
+          return Arguments();
+      },
+      payload);
+}
+
 }  // namespace
 
 // One after the other: a graph may be deeper than the stack.
 Node::~Node() {
   static thread_local std::vector<NodePtr>* dying = nullptr;  // of the outermost destructor of this thread
-  std::vector<NodePtr> args = arguments(*this);
+  const std::span<NodePtr> own = arguments_in(payload);
+  if (own.empty()) return;
   if (dying != nullptr) {
-    std::ranges::move(args, std::back_inserter(*dying));
-    payload = Source{};
+    std::ranges::move(own, std::back_inserter(*dying));
     return;
   }
+  std::vector<NodePtr> args(std::move_iterator(own.begin()), std::move_iterator(own.end()));
   dying = &args;
-  payload = Source{};
   while (!args.empty()) {
     const NodePtr last = std::move(args.back());
     args.pop_back();
@@ -51,31 +68,18 @@ std::vector<op::ArraySpec> specs_of(std::span<const NodePtr> nodes) {
   return specs;
 }
 
-std::vector<NodePtr> arguments(const Node& node) {
-  return std::visit(Overloaded{
-                        [](const Source&) { return std::vector<NodePtr>{}; },
-                        [](const Stored&) { return std::vector<NodePtr>{}; },
-                        [](const Constant&) { return std::vector<NodePtr>{}; },
-                        [](const Index&) { return std::vector<NodePtr>{}; },
-                        [](const Elementwise& n) { return n.args; },
-                        [](const Apply& n) { return n.args; },
-                        [](const MatMul& n) {
-                          return n.syrk ? std::vector<NodePtr>{n.b} : std::vector<NodePtr>{n.a, n.b};
-                        },
-                        [](const auto& n) { return std::vector<NodePtr>{n.arg}; },
-                    },
-                    node.payload);
-}
+std::span<const NodePtr> arguments(const Node& node) { return arguments_in(node.payload); }
 
-NodePtr with_arguments(const NodePtr& node, const std::vector<NodePtr>& args) {
-  if (arguments(*node) == args) return node;
+NodePtr with_arguments(const NodePtr& node, std::span<const NodePtr> args) {
+  if (std::ranges::equal(arguments(*node), args)) return node;
+  const auto copied = [&] { return std::vector<NodePtr>(args.begin(), args.end()); };
   return std::visit(
       Overloaded{
           [&](const Source&) { return node; },
           [&](const Stored&) { return node; },
           [&](const Constant&) { return node; },
           [&](const Index&) { return node; },
-          [&](const Elementwise& n) { return elementwise(n.op, args, n.loop); },
+          [&](const Elementwise&) { return elementwise_like(*node, copied()); },
           [&](const Reduce& n) {
             return n.chunks ? fold_chunks(n.reduction, args[0], n.axes, *n.chunks, n.accumulate, n.ddof)
                             : reduce(n.reduction, args[0], n.axes, n.accumulate, n.ddof);
@@ -88,7 +92,7 @@ NodePtr with_arguments(const NodePtr& node, const std::vector<NodePtr>& args) {
           },
           [&](const Rechunk&) { return rechunk(args[0], node->grid); },
           [&](const MatMul& n) { return n.syrk ? matmul(args[0], args[0], true) : matmul(args[0], args[1]); },
-          [&](const Apply& n) { return apply(n.op, args); },
+          [&](const Apply& n) { return apply(n.op, copied()); },
           [&](const Item& n) { return item(args[0], n.output); },
       },
       node->payload);
@@ -96,31 +100,50 @@ NodePtr with_arguments(const NodePtr& node, const std::vector<NodePtr>& args) {
 
 std::vector<NodePtr> topological(std::span<const NodePtr> roots) {
   struct Frame {
-    NodePtr node;
-    std::vector<NodePtr> args;
-    size_t next = 0;
+    const NodePtr* node;
+    std::span<const NodePtr> unseen;  // of its arguments
   };
+  constexpr size_t kUsual = 32;  // nodes
   std::vector<NodePtr> order;
-  std::unordered_set<const Node*> seen;
   std::vector<Frame> stack;
+  NodeTable<bool> is_seen;
+  order.reserve(kUsual);
+  stack.reserve(kUsual);
+  const auto see = [&](const NodePtr& node) {
+    if (!std::exchange(is_seen[*node], true)) stack.push_back({&node, arguments(*node)});
+  };
   for (const NodePtr& root : roots) {
-    if (!seen.insert(root.get()).second) continue;
-    stack.push_back({root, arguments(*root)});
+    see(root);
     while (!stack.empty()) {
       Frame& top = stack.back();
-      if (top.next == top.args.size()) {
-        order.push_back(std::move(top.node));
+      if (top.unseen.empty()) {
+        order.push_back(*top.node);
         stack.pop_back();
         continue;
       }
-      NodePtr next = top.args[top.next++];
-      if (seen.insert(next.get()).second) {
-        std::vector<NodePtr> args = arguments(*next);
-        stack.push_back({std::move(next), std::move(args)});
-      }
+      const NodePtr& next = top.unseen.front();
+      top.unseen = top.unseen.subspan(1);
+      see(next);
     }
   }
   return order;
+}
+
+std::vector<NodePtr> rewritten(std::span<const NodePtr> roots, const Change& change) {
+  const std::vector<NodePtr> order = topological(roots);
+  NodeTable<NodePtr> became(order.size());
+  const auto follow = [&](std::span<const NodePtr> nodes, std::vector<NodePtr>& result) {
+    result.clear();
+    for (const NodePtr& node : nodes) result.push_back(became[*node]);
+  };
+  std::vector<NodePtr> args, result;
+  for (const NodePtr& node : order) {
+    follow(arguments(*node), args);
+    NodePtr made = change(node, args);
+    became[*node] = std::move(made);
+  }
+  follow(roots, result);
+  return result;
 }
 
 namespace {
@@ -153,8 +176,8 @@ std::string view_text(const View& view, const Node& node) {
   auto slice = [&](const View::Axis& axis, int64_t count) {
     const int64_t extent = view.arg->shape[axis.source];
     if (axis.start == 0 && axis.step == 1 && count == extent) return std::string(":");
-    std::string s = fmt::format("{}:{}", axis.start, axis.start + axis.step * count);
-    if (axis.step != 1) s += fmt::format(":{}", axis.step);
+    std::string s = std::to_string(axis.start) + ":" + std::to_string(axis.start + axis.step * count);
+    if (axis.step != 1) s += ":" + std::to_string(axis.step);
     return s;
   };
   if (!ordered) {
@@ -194,49 +217,41 @@ std::string view_text(const View& view, const Node& node) {
 
 void append(const NodePtr& node, size_t limit, std::string& text) {
   if (text.size() > limit) return;
-  auto call = [&](const std::string& name, const std::vector<NodePtr>& args, const std::string& rest = "") {
-    text += name + "(";
-    for (size_t i = 0; i < args.size(); ++i) {
-      if (i) text += ", ";
-      append(args[i], limit, text);
+  const auto call = [&](std::string_view name, std::string_view rest = "") {
+    text.append(name).append("(");
+    std::string_view comma;
+    for (const NodePtr& arg : arguments(*node)) {
+      text += std::exchange(comma, ", ");
+      append(arg, limit, text);
     }
-    text += rest + ")";
+    text.append(rest).append(")");
   };
-  std::visit(Overloaded{
-                 [&](const Source& n) { text += n.dataset->info().object; },
-                 [&](const Stored&) { text += "stored" + local::to_string(node->shape); },
-                 [&](const Constant& n) { text += scalar_text(n.value); },
-                 [&](const Index& n) { text += fmt::format("index{}", n.axis); },
-                 [&](const Elementwise& n) {
-                   if (n.op == "cast"_op)
-                     call(local::name(node->dtype), n.args);
-                   else
-                     call(local::info(n.op).name, n.args);
-                 },
-                 [&](const Reduce& n) {
-                   std::string axes;
-                   for (int d = 0; d < n.arg->shape.size(); ++d)
-                     if (n.axes >> d & 1) axes += (axes.empty() ? "" : " ") + std::to_string(d);
-                   call(local::info(n.reduction).name, {n.arg}, ", axis=" + axes + (n.chunks ? ", per chunk" : ""));
-                 },
-                 [&](const View& n) {
-                   append(n.arg, limit, text);
-                   text += view_text(n, *node);
-                 },
-                 [&](const Rechunk& n) { call("rechunk", {n.arg}); },
-                 [&](const MatMul& n) {
-                   if (n.syrk)
-                     call("syrk", {n.b});
-                   else
-                     call("matmul", {n.a, n.b});
-                 },
-                 [&](const Apply& n) { call(std::string(n.op->name()), n.args, n.op->parameters()); },
-                 [&](const Item& n) {
-                   append(n.arg, limit, text);
-                   text += fmt::format("#{}", n.output);
-                 },
-             },
-             node->payload);
+  std::visit(
+      Overloaded{
+          [&](const Source& n) { text += n.dataset->info().object; },
+          [&](const Stored&) { text += "stored" + local::to_string(node->shape); },
+          [&](const Constant& n) { text += scalar_text(n.value); },
+          [&](const Index& n) { text += fmt::format("index{}", n.axis); },
+          [&](const Elementwise& n) { call(n.op == "cast"_op ? local::name(node->dtype) : local::info(n.op).name); },
+          [&](const Reduce& n) {
+            std::string axes;
+            for (int d = 0; d < n.arg->shape.size(); ++d)
+              if (n.axes >> d & 1) axes += (axes.empty() ? "" : " ") + std::to_string(d);
+            call(local::info(n.reduction).name, ", axis=" + axes + (n.chunks ? ", per chunk" : ""));
+          },
+          [&](const View& n) {
+            append(n.arg, limit, text);
+            text += view_text(n, *node);
+          },
+          [&](const Rechunk&) { call("rechunk"); },
+          [&](const MatMul& n) { call(n.syrk ? "syrk" : "matmul"); },
+          [&](const Apply& n) { call(n.op->name(), n.op->parameters()); },
+          [&](const Item& n) {
+            append(n.arg, limit, text);
+            text += fmt::format("#{}", n.output);
+          },
+      },
+      node->payload);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // shared.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -82,8 +83,11 @@ struct Rechunk {
 // (..., m, k) x (..., k, n): batch axes equal after broadcasting by views. Vectors are made matrices by views around
 // it.
 struct MatMul {
-  NodePtr a, b;
-  bool syrk = false;  // set by a pass: a is the conjugate transpose of b
+  std::vector<NodePtr> args;  // a and b; b alone where syrk
+  bool syrk = false;          // set by a pass: a is the conjugate transpose of b
+
+  const NodePtr& a() const { return args.front(); }
+  const NodePtr& b() const { return args.back(); }
 };
 // An algorithm of chunked/algo. The node itself is output 0; Item picks the others.
 struct Apply {
@@ -125,12 +129,17 @@ struct Node {
 op::ArraySpec spec_of(const Node& node);
 std::vector<op::ArraySpec> specs_of(std::span<const NodePtr> nodes);
 
-// The nodes a node reads.
-std::vector<NodePtr> arguments(const Node& node);
-// The same node reading other nodes of the same shapes and dtypes; grids follow.
-NodePtr with_arguments(const NodePtr& node, const std::vector<NodePtr>& arguments);
+// The nodes a node reads: of its payload, whatever the kind.
+std::span<const NodePtr> arguments(const Node& node);
+// The same node reading other nodes of the same shapes and dtypes; grids follow. The node itself where they are its
+// own.
+NodePtr with_arguments(const NodePtr& node, std::span<const NodePtr> arguments);
 // All nodes below `roots`, arguments first, each once. Iterative: graphs may be deep.
 std::vector<NodePtr> topological(std::span<const NodePtr> roots);
+// What the roots become where every node below them, arguments first, becomes `change` of it and of what its arguments
+// became.
+using Change = std::function<NodePtr(const NodePtr& node, std::span<const NodePtr> arguments)>;
+std::vector<NodePtr> rewritten(std::span<const NodePtr> roots, const Change& change);
 // "add(view[::2](/x), 1.0)": for tests, labels and plan listings. Shortened beyond `limit` characters.
 std::string to_string(const NodePtr& node, size_t limit = 120);
 

@@ -5,10 +5,10 @@
 // kept axis is of the first factor alone (rows), one of the second alone (columns); those that both vary along stay in
 // front. Sums over an axis of one factor, or of more than one axis, stay what they are, and so do sums of products
 // without rows or columns: those read every element once as they are.
-#include <optional>
-#include <unordered_map>
+#include <algorithm>
 
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/expr/node_table.h"
 #include "quarry/chunked/plan/passes.h"
 
 namespace quarry::plan {
@@ -41,12 +41,19 @@ NodePtr over_axes(const NodePtr& factor, const std::vector<int>& axes) {
   return expr::view(factor, std::move(mapped), std::move(fixed), shape);
 }
 
+// The sum, where the node is one of a product of two arrays; else null.
+const expr::Reduce* sum_of_product(const expr::Node& node) {
+  const auto* sum = node.as<expr::Reduce>();
+  if (sum == nullptr || sum->reduction != "sum"_reduction || sum->chunks) return nullptr;
+  const auto* product = sum->arg->as<expr::Elementwise>();
+  return product != nullptr && product->op == "multiply"_op ? sum : nullptr;
+}
+
 // The same as a product of matrices; null where it is none.
 NodePtr as_matmul(const expr::Reduce& sum, const NodePtr& node) {
   const auto* product = sum.arg->as<expr::Elementwise>();
   const local::DType dtype = node->dtype;
   const bool is_exact = local::is_integer(dtype) || dtype == local::DType::bool_;
-  if (sum.reduction != "sum"_reduction || sum.chunks || product == nullptr || product->op != "multiply"_op) return {};
   if (is_exact || local::itemsize(dtype) < 4 || sum.accumulate != dtype || sum.arg->dtype != dtype) return {};
   const NodePtr &a = product->args[0], &b = product->args[1];
   if (a->dtype != dtype || b->dtype != dtype) return {};
@@ -98,24 +105,20 @@ NodePtr as_matmul(const expr::Reduce& sum, const NodePtr& node) {
 }  // namespace
 
 std::vector<NodePtr> find_contractions(const std::vector<NodePtr>& roots) {
-  std::unordered_map<const expr::Node*, int> uses;
   const std::vector<NodePtr> order = expr::topological(roots);
+  if (std::ranges::none_of(order, [](const NodePtr& node) { return sum_of_product(*node) != nullptr; })) return roots;
+  expr::NodeTable<int> uses(order.size());
   for (const NodePtr& node : order)
-    for (const NodePtr& arg : expr::arguments(*node)) ++uses[arg.get()];
-  for (const NodePtr& root : roots) ++uses[root.get()];
-  std::unordered_map<const expr::Node*, NodePtr> replaced;
-  for (const NodePtr& node : order) {
-    std::vector<NodePtr> args = expr::arguments(*node);
-    for (NodePtr& arg : args) arg = replaced.at(arg.get());
-    NodePtr result = expr::with_arguments(node, args);
+    for (const NodePtr& arg : expr::arguments(*node)) ++uses[*arg];
+  for (const NodePtr& root : roots) ++uses[*root];
+  return expr::rewritten(roots, [&](const NodePtr& node, std::span<const NodePtr> args) {
+    NodePtr made = expr::with_arguments(node, args);
+    const expr::Reduce* sum = sum_of_product(*made);
     // Where others read the product too, it is computed anyway.
-    if (const auto* given = node->as<expr::Reduce>(); given != nullptr && uses[given->arg.get()] == 1)
-      if (NodePtr made = as_matmul(*result->as<expr::Reduce>(), result)) result = std::move(made);
-    replaced.emplace(node.get(), std::move(result));
-  }
-  std::vector<NodePtr> result;
-  for (const NodePtr& root : roots) result.push_back(replaced.at(root.get()));
-  return result;
+    if (sum == nullptr || uses[*node->as<expr::Reduce>()->arg] != 1) return made;
+    NodePtr product = as_matmul(*sum, made);
+    return product ? product : made;
+  });
 }
 
 }  // namespace quarry::plan

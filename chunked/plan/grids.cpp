@@ -83,20 +83,21 @@ int64_t products_in_task(int64_t k, int64_t chunk) {
 MatMulGrid matmul_grid(const expr::Node& node, const expr::MatMul& n, local::DeviceKind device, int64_t room) {
   const int nd = node.shape.size();
   const int64_t itemsize = local::itemsize(node.dtype);
-  const int64_t m = node.shape[nd - 2], columns = node.shape[nd - 1], k = n.b->shape[nd - 2];
-  const Grid& inner = n.b->grid;
+  const int64_t m = node.shape[nd - 2], columns = node.shape[nd - 1], k = n.b()->shape[nd - 2];
+  const Grid& inner = n.b()->grid;
   std::vector<AxisChunks> c = node.grid.axes();
   MatMulTile tile;
   for (int64_t target = target_chunk_bytes(device);; target /= 2) {
-    tile = matmul_tile(m, k, columns, itemsize, target, n.syrk ? 0 : n.a->grid.axis(nd - 2).largest(),
-                       n.b->generated ? 0 : inner.axis(nd - 2).largest());
+    tile = matmul_tile(m, k, columns, itemsize, target, n.syrk ? 0 : n.a()->grid.axis(nd - 2).largest(),
+                       n.b()->generated ? 0 : inner.axis(nd - 2).largest());
     // The user's chunks are never exceeded, and nothing depends on the budget then: the same chunks give the same
     // bits.
-    if (n.b->chosen_grid) tile.k = std::min(tile.k, std::max<int64_t>(inner.axis(nd - 2).largest(), 1));
-    if (!n.syrk && n.a->chosen_grid) tile.m = std::min(tile.m, std::max<int64_t>(n.a->grid.axis(nd - 2).largest(), 1));
+    if (n.b()->chosen_grid) tile.k = std::min(tile.k, std::max<int64_t>(inner.axis(nd - 2).largest(), 1));
+    if (!n.syrk && n.a()->chosen_grid)
+      tile.m = std::min(tile.m, std::max<int64_t>(n.a()->grid.axis(nd - 2).largest(), 1));
     // Rather twice the target than decoding every file chunk twice.
-    if (tile.k < k) stretch(tile.k, n.b, nd - 2);
-    if (!n.syrk && tile.m < m) stretch(tile.m, n.a, nd - 2);
+    if (tile.k < k) stretch(tile.k, n.b(), nd - 2);
+    if (!n.syrk && tile.m < m) stretch(tile.m, n.a(), nd - 2);
     if (n.syrk) tile.m = tile.n;
     int64_t batch = 1;
     for (int d = 0; d < nd - 2; ++d) batch *= c[static_cast<size_t>(d)].largest();

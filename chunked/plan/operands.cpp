@@ -66,14 +66,15 @@ Input PlannedArrays::operand(const NodePtr& node, const Grid& grid) {
       if (view->axes[static_cast<size_t>(d)].source >= 0)
         axes[static_cast<size_t>(view->axes[static_cast<size_t>(d)].source)] = grid.axis(d);
     base_grid = Grid(std::move(axes));
-  } else if (!is_stored_whole(*node) && node->shape.size() >= 2) {
+  } else if (const int permuted = is_stored_whole(*node) || node->shape.size() < 2 ? 0 : permuted_leaves(node);
+             permuted > 0) {
     // An expression over transposed arrays is computed untransposed.
     std::vector<int64_t> order;
     const int nd = node->shape.size();
     for (int d = 0; d < nd; ++d) order.push_back(d);
     std::swap(order[static_cast<size_t>(nd) - 2], order[static_cast<size_t>(nd) - 1]);
     const NodePtr turned = eliminate_common(push_views({expr::transpose(node, order)}))[0];
-    if (permuted_leaves(turned) < permuted_leaves(node)) {
+    if (permuted_leaves(turned) < permuted) {
       base = turned;
       std::vector<AxisChunks> axes = grid.axes();
       std::swap(axes[axes.size() - 2], axes[axes.size() - 1]);
@@ -125,9 +126,9 @@ Input PlannedArrays::matmul(const NodePtr& node, const expr::MatMul& n) {
   a[nd - 1] = b[nd - 2] = k;
   MatMul product;
   product.syrk = n.syrk;
-  product.b = operand(n.b, Grid(std::move(b)));
+  product.b = operand(n.b(), Grid(std::move(b)));
   if (!n.syrk) {
-    product.a = operand(n.a, Grid(std::move(a)));
+    product.a = operand(n.a(), Grid(std::move(a)));
     const Input a_made = product.a;
     separate(product.a, product.b);
     separate(product.b, a_made);

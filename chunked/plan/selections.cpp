@@ -130,22 +130,14 @@ std::vector<NodePtr> reduce_where_selected(const std::vector<NodePtr>& roots) {
   const std::vector<NodePtr> order = expr::topological(roots);
   const std::unordered_set<const expr::Node*> free = only_reduced(roots, order);
   Wholes wholes;
-  std::unordered_map<const expr::Node*, NodePtr> replaced;
-  for (const NodePtr& node : order) {
-    std::vector<NodePtr> args = expr::arguments(*node);
-    for (NodePtr& arg : args) arg = replaced.at(arg.get());
-    NodePtr result = expr::with_arguments(node, args);
+  return expr::rewritten(roots, [&](const NodePtr& node, std::span<const NodePtr> args) {
+    NodePtr made = expr::with_arguments(node, args);
     const auto* given = node->as<expr::Reduce>();
-    if (given != nullptr && reduces_selected(*given) && free.contains(given->arg.get())) {
-      const auto& reduce = *result->as<expr::Reduce>();
-      if (const auto& whole = wholes.of(reduce.arg); whole && whole->mask && (reduce.axes >> whole->axis & 1))
-        result = over_whole(reduce, result, *whole);
-    }
-    replaced.emplace(node.get(), std::move(result));
-  }
-  std::vector<NodePtr> result;
-  for (const NodePtr& root : roots) result.push_back(replaced.at(root.get()));
-  return result;
+    if (given == nullptr || !reduces_selected(*given) || !free.contains(given->arg.get())) return made;
+    const auto& reduce = *made->as<expr::Reduce>();
+    const auto& whole = wholes.of(reduce.arg);
+    return whole && whole->mask && (reduce.axes >> whole->axis & 1) ? over_whole(reduce, made, *whole) : made;
+  });
 }
 
 }  // namespace quarry::plan

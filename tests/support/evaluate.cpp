@@ -110,8 +110,8 @@ class NodeEvaluator {
     if (const auto* n = node.as<expr::View>()) return mapped(at(n->arg), n->axes, n->fixed, node.shape, n->beside);
     if (const auto* n = node.as<expr::Rechunk>()) return at(n->arg);
     if (const auto* n = node.as<expr::MatMul>()) {
-      const NdArray b = at(n->b);
-      if (!n->syrk) return local::linalg::matmul(at(n->a), b);
+      const NdArray b = at(n->b());
+      if (!n->syrk) return local::linalg::matmul(at(n->a()), b);
       return local::linalg::matmul(local::apply("conjugate"_op, {b.T()}), b);
     }
     if (const auto* n = node.as<expr::Apply>()) return applied(*n)[0];

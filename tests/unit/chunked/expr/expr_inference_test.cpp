@@ -11,6 +11,7 @@
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/expr/node_table.h"
 #include "quarry/local/base/error.h"
 #include "tests/oracle/reader.h"
 #include "tests/support/cpu_chunks.h"
@@ -145,6 +146,38 @@ TEST(ExprHash, DeepChainsNeedNoStack) {
   Array x = ones({4});
   for (int i = 0; i < 20000; ++i) x = x + 1;
   EXPECT_EQ(expr::topological(std::span(&x.node(), 1)).size(), 20000u * 2 + 1);
+}
+
+TEST(ExprRewritten, EveryNodeOnceAndNothingAnewWhereNothingChanges) {
+  const Array x = ones({4}), shared = x + 1, y = shared * shared, z = exp(shared);
+  const std::vector<expr::NodePtr> roots{y.node(), z.node(), y.node()};
+  int seen = 0;
+  const auto same = [&](const expr::NodePtr& node, std::span<const expr::NodePtr> args) {
+    ++seen;
+    return expr::with_arguments(node, args);
+  };
+  EXPECT_EQ(expr::rewritten(roots, same), roots);
+  EXPECT_EQ(seen, 5);  // x, 1, x + 1, y and z
+  const auto to_two = [](const expr::NodePtr& node, std::span<const expr::NodePtr> args) {
+    return node->as<expr::Constant>() && node->shape.empty() ? expr::constant(2, DType::float64)
+                                                             : expr::with_arguments(node, args);
+  };
+  EXPECT_EQ(expr::rewritten(roots, to_two)[1]->hash, exp(x + 2.0).node()->hash);
+}
+
+TEST(NodeTable, KeepsValuesWhileItGrows) {
+  std::vector<expr::NodePtr> nodes;
+  for (int i = 0; i < 1000; ++i) nodes.push_back(expr::constant(i, DType::int64));
+  expr::NodeTable<int> table;
+  for (int i = 0; i < 1000; i += 2) table[*nodes[static_cast<size_t>(i)]] = i + 1;
+  for (int i = 0; i < 1000; ++i) {
+    const int* value = table.find(*nodes[static_cast<size_t>(i)]);
+    if (i % 2 == 0)
+      EXPECT_EQ(*value, i + 1);
+    else
+      EXPECT_EQ(value, nullptr);
+  }
+  EXPECT_EQ(table[*nodes[1]], 0);
 }
 
 class ExprChunks : public testing::CpuChunks {};

@@ -154,6 +154,29 @@ TEST(PassSyrk, NotWhereTheOperandsDifferOrAreIntegers) {
   EXPECT_TRUE(syrk_text(matmul(i.T(), i)).starts_with("matmul"));
 }
 
+// --- passes that have nothing to do ---
+
+TEST(PassesOfRoots, GiveTheSameNodesWhereNothingChanges) {
+  const Array x = dataset("/x", {100, 4}), y = dataset("/y", {100});
+  const std::vector<NodePtr> roots{matmul(x.T(), exp(x)).node(), mean(x * x, 0)[{Slice{}}].node(),
+                                   (x + expand_dims(y, 1)).node()};
+  const std::vector<NodePtr> common = plan::eliminate_common(roots);
+  EXPECT_EQ(plan::eliminate_common(common), common);
+  EXPECT_EQ(plan::push_views(common), common);
+  EXPECT_EQ(plan::find_contractions(common), common);
+  EXPECT_EQ(plan::reduce_where_selected(common), common);
+  EXPECT_EQ(plan::detect_syrk(common), common);
+}
+
+TEST(PassesOfRoots, AViewThatStaysIsTheSameNode) {
+  const Array x = dataset("/x", {100, 4}), b = dataset("/b", {4});
+  // A product's last axis of one element is dropped above it; the other view moves to b.
+  const std::vector<NodePtr> roots{matmul(x, b).node(), (b + 1)[{Slice{1, 3, {}}}].node()};
+  const std::vector<NodePtr> pushed = plan::push_views(roots);
+  EXPECT_EQ(pushed[0], roots[0]);
+  EXPECT_EQ(text(pushed[1]), "add(/b[1:3], 1)");
+}
+
 // --- what gets storage ---
 
 std::vector<std::string> materialised(std::initializer_list<Array> arrays) {
