@@ -5,8 +5,8 @@
 //   - several stages would recompute more than kExpensive per element and the array is at most kSmallBytes;
 //   - a chain of operations becomes longer than kLongest, more than a kernel should hold.
 #include <algorithm>
-#include <unordered_map>
 
+#include "quarry/chunked/expr/node_table.h"
 #include "quarry/chunked/plan/passes.h"
 #include "quarry/local/program/op.h"
 
@@ -44,24 +44,23 @@ bool fuses(const expr::Node& node) {
 
 std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots) {
   const std::vector<NodePtr> order = expr::topological(roots);
-  std::unordered_map<const expr::Node*, Facts> facts;
+  expr::NodeTable<Facts> facts(order.size());  // of all of them: references to its values hold
   std::vector<NodePtr> chosen;
   auto choose = [&](const NodePtr& node) {
     chosen.push_back(node);
-    Facts& f = facts[node.get()];
+    Facts& f = facts[*node];
     f.cost = 0;
     f.depth = 0;
   };
 
   // Who reads what, from the consumers down: a stage is told by its space, so that siblings count once.
-  for (const NodePtr& root : roots)
-    facts[root.get()].read_by(static_cast<uint64_t>(local::element_count(root->shape)) * 2);
+  for (const NodePtr& root : roots) facts[*root].read_by(static_cast<uint64_t>(local::element_count(root->shape)) * 2);
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const NodePtr& node = *it;
-    const Facts mine = facts[node.get()];
+    const Facts mine = facts[*node];
     const auto* reduce = node->as<expr::Reduce>();
     for (const NodePtr& arg : expr::arguments(*node)) {
-      Facts& f = facts[arg.get()];
+      Facts& f = facts[*arg];
       f.largest_reader = std::max(f.largest_reader, reduce ? 0 : local::element_count(node->shape));
       if (fuses(*node))
         for (int i = 0; i < mine.reader_count; ++i) f.read_by(mine.readers[i]);
@@ -75,9 +74,9 @@ std::vector<NodePtr> choose_materialised(const std::vector<NodePtr>& roots) {
 
   for (const NodePtr& node : order) {
     if (!fuses(*node)) continue;
-    Facts& f = facts[node.get()];
+    Facts& f = facts[*node];
     for (const NodePtr& arg : expr::arguments(*node)) {
-      const Facts& below = facts[arg.get()];
+      const Facts& below = facts[*arg];
       f.cost = std::min<int64_t>(f.cost + below.cost, 1 << 20);
       f.depth = std::max(f.depth, below.depth);
     }

@@ -6,12 +6,14 @@ using expr::View;
 
 NodeMap identity_map(int ndim) {
   NodeMap map;
+  map.reserve(static_cast<size_t>(ndim));
   for (int d = 0; d < ndim; ++d) map.push_back({d, 0, 1});
   return map;
 }
 
 NodeMap argument_map(const expr::Node& node, const expr::Node& arg, const NodeMap& map) {
   NodeMap result;
+  result.reserve(static_cast<size_t>(arg.shape.size()));
   int axis = node.shape.size() - arg.shape.size();
   for (const int64_t extent : arg.shape) {
     const bool broadcast = extent != node.shape[axis];

@@ -23,9 +23,14 @@ struct Draft {
   Draft(const std::vector<NodePtr>& results, const PlanOptions& options);
   ~Draft();
 
+  // Makes these the roots and lists what is below them. False where they are the roots.
+  bool set_roots(std::vector<NodePtr> made);
+
   const PlanOptions& options;
-  int64_t room = 0;            // bytes for one task; 0: unlimited
-  std::vector<NodePtr> roots;  // one per requested array
+  int64_t room = 0;             // bytes for one task; 0: unlimited
+  std::vector<NodePtr> roots;   // one per requested array
+  std::vector<NodePtr> nodes;   // all below the roots, arguments first
+  bool has_equal_nodes = true;  // perhaps, under the roots
   std::vector<NodePtr> materialised;
   std::unique_ptr<PlannedArrays> arrays;
   std::vector<std::vector<int>> groups;  // of arrays: each becomes a stage

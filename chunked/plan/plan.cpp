@@ -26,63 +26,59 @@ int64_t largest_task_bytes(const Plan& plan) {
 
 // --- what the rows of the table run ---
 
-// How many nodes are of a kind.
-template <class IsOne>
-int64_t count_nodes(const Draft& draft, IsOne is_one) {
-  const std::vector<NodePtr> nodes = expr::topological(draft.roots);
-  return std::ranges::count_if(nodes, [&](const NodePtr& node) { return is_one(*node); });
-}
-
 std::string plural(int64_t count, std::string_view one, std::string_view more) {
   return fmt::format("{} {}", count, count == 1 ? one : more);
 }
 
+bool is_view(const NodePtr& node) { return node->as<expr::View>() != nullptr; }
+bool is_product(const NodePtr& node) { return node->as<expr::MatMul>() != nullptr; }
+bool is_syrk(const NodePtr& node) { return is_product(node) && node->as<expr::MatMul>()->syrk; }
+
 void cse(Draft& draft) {
-  const auto any = [](const expr::Node& /*node*/) { return true; };
-  const int64_t before = count_nodes(draft, any);
-  draft.roots = eliminate_common(draft.roots);
-  if (const int64_t fewer = before - count_nodes(draft, any); fewer > 0)
+  if (!draft.has_equal_nodes) return;
+  const int64_t before = std::ssize(draft.nodes);
+  draft.set_roots(eliminate_common(draft.roots));
+  draft.has_equal_nodes = false;
+  if (const int64_t fewer = before - std::ssize(draft.nodes); fewer > 0)
     draft.did = plural(fewer, "node is computed once", "nodes are computed once");
 }
 
 void views(Draft& draft) {
+  std::vector<NodePtr> pushed = push_views(draft.roots);
   // A view that did not move is the same node.
-  std::set<uint64_t> before;
-  const auto is_view = [](const expr::Node& node) { return node.as<expr::View>() != nullptr; };
-  for (const NodePtr& node : expr::topological(draft.roots))
-    if (is_view(*node)) before.insert(node->hash);
-  draft.roots = push_views(draft.roots);
-  const int64_t moved =
-      count_nodes(draft, [&](const expr::Node& node) { return is_view(node) && !before.contains(node.hash); });
+  std::set<uint64_t> stayed;
+  if (pushed != draft.roots)
+    for (const NodePtr& node : draft.nodes)
+      if (is_view(node)) stayed.insert(node->hash);
+  if (!draft.set_roots(std::move(pushed))) return;
+  const int64_t moved = std::ranges::count_if(
+      draft.nodes, [&](const NodePtr& node) { return is_view(node) && !stayed.contains(node->hash); });
   if (moved > 0) draft.did = plural(moved, "view nearer to the sources", "views nearer to the sources");
 }
 
 void contractions(Draft& draft) {
-  const auto is_product = [](const expr::Node& node) { return node.as<expr::MatMul>() != nullptr; };
-  const int64_t before = count_nodes(draft, is_product);
+  const int64_t before = std::ranges::count_if(draft.nodes, is_product);
   const std::vector<NodePtr> found = find_contractions(draft.roots);
   if (found == draft.roots) return;
-  draft.roots = push_views(found);
-  draft.did =
-      plural(count_nodes(draft, is_product) - before, "sum is a product of matrices", "sums are products of matrices");
+  draft.set_roots(push_views(found));
+  draft.did = plural(std::ranges::count_if(draft.nodes, is_product) - before, "sum is a product of matrices",
+                     "sums are products of matrices");
 }
 
 void selections(Draft& draft) {
-  const int64_t before = count_nodes(draft, is_selection);
+  const auto is_one = [](const NodePtr& node) { return is_selection(*node); };
+  const int64_t before = std::ranges::count_if(draft.nodes, is_one);
   if (before == 0) return;
-  draft.roots = reduce_where_selected(draft.roots);
-  if (const int64_t fewer = before - count_nodes(draft, is_selection); fewer > 0)
+  draft.set_roots(reduce_where_selected(draft.roots));
+  if (const int64_t fewer = before - std::ranges::count_if(draft.nodes, is_one); fewer > 0)
     draft.did = plural(fewer, "selection is not made", "selections are not made");
 }
 
 void syrk(Draft& draft) {
-  const auto is_syrk = [](const expr::Node& node) {
-    const auto* product = node.as<expr::MatMul>();
-    return product != nullptr && product->syrk;
-  };
-  const int64_t before = count_nodes(draft, is_syrk);
-  draft.roots = detect_syrk(draft.roots);
-  if (const int64_t more = count_nodes(draft, is_syrk) - before; more > 0)
+  if (std::ranges::none_of(draft.nodes, is_product)) return;
+  const int64_t before = std::ranges::count_if(draft.nodes, is_syrk);
+  draft.set_roots(detect_syrk(draft.roots));
+  if (const int64_t more = std::ranges::count_if(draft.nodes, is_syrk) - before; more > 0)
     draft.did = plural(more, "product reads its matrix once", "products read their matrix once");
 }
 
@@ -183,15 +179,25 @@ PassNames parse_passes(std::string_view text) {
   return off;
 }
 
-Draft::Draft(const std::vector<NodePtr>& results, const PlanOptions& options_) : options(options_), roots(results) {}
+Draft::Draft(const std::vector<NodePtr>& results, const PlanOptions& options_)
+    : options(options_), roots(results), nodes(expr::topological(results)) {}
 Draft::~Draft() = default;
+
+bool Draft::set_roots(std::vector<NodePtr> made) {
+  if (made == roots) return false;
+  roots = std::move(made);
+  nodes = expr::topological(roots);
+  has_equal_nodes = true;
+  return true;
+}
 
 Plan make_plan(const std::vector<expr::NodePtr>& results, const PlanOptions& options) {
   Draft draft(results, options);
   std::vector<PassTime> times;
+  times.reserve(passes().size());
   for (const Pass& pass : passes()) {
     if (!is_on(pass, options)) continue;
-    const local::TraceScope trace(fmt::format("pass {}", pass.name), "plan");
+    const local::TraceScope trace(local::tracing() ? fmt::format("pass {}", pass.name) : std::string(), "plan");
     const int64_t begin_ns = local::trace_clock_ns();
     draft.did.clear();
     pass.run(draft);

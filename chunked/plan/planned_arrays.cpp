@@ -34,7 +34,7 @@ void check_fits(const Applied& work, int64_t memory_bytes) {
 PlannedArrays::PlannedArrays(const std::vector<NodePtr>& roots, const std::vector<NodePtr>& materialised,
                              const PlanOptions& options, int64_t room)
     : options_(options), room_(room) {
-  for (const NodePtr& node : materialised) materialised_.insert(node.get());
+  for (const NodePtr& node : materialised) materialised_[*node] = true;
   for (const NodePtr& node : expr::topological(roots)) {
     keep_.push_back(node);
     if (is_stored_whole(*node) && !node->as<expr::Source>() && !node->as<expr::Stored>()) array_of(node);
@@ -44,7 +44,7 @@ PlannedArrays::PlannedArrays(const std::vector<NodePtr>& roots, const std::vecto
 }
 
 bool PlannedArrays::is_stored_whole(const expr::Node& node) const {
-  if (materialised_.contains(&node)) return true;
+  if (is_materialised(node)) return true;
   return !(node.as<expr::Elementwise>() || node.as<View>() || node.as<expr::Rechunk>() || node.as<expr::Constant>() ||
            node.as<expr::Index>());
 }
@@ -122,8 +122,7 @@ PlannedArrays::Viewed PlannedArrays::under_views(const NodePtr& node) const {
 
 // The node's value in chunks of `grid` (absent: any), as an array with the identity map.
 Input PlannedArrays::produce(const NodePtr& node, const std::optional<Grid>& grid) {
-  auto& known = produced_[node.get()];
-  for (const auto& [asked, input] : known)
+  for (const auto& [asked, input] : produced_[node.get()])
     if (asked == grid) return input;
   keep_.push_back(node);
   Input made = make_in(node, grid);
@@ -172,14 +171,14 @@ std::vector<Input> PlannedArrays::leaves_of(const NodePtr& top, bool compute_top
   };
   const int ndim = top->shape.size();
   std::vector<Item> stack{{top, identity_map(ndim)}};
-  std::unordered_map<const expr::Node*, std::vector<NodeMap>> seen;
+  expr::NodeTable<std::vector<NodeMap>> seen;
   while (!stack.empty()) {
     const Item item = std::move(stack.back());
     stack.pop_back();
-    std::vector<NodeMap>& maps = seen[item.node.get()];
+    std::vector<NodeMap>& maps = seen[*item.node];
     if (std::find(maps.begin(), maps.end(), item.map) != maps.end()) continue;
     maps.push_back(item.map);
-    if (is_stored_whole(*item.node) && !(compute_top && item.node == top && materialised_.contains(top.get()))) {
+    if (is_stored_whole(*item.node) && !(compute_top && item.node == top && is_materialised(*top))) {
       Input input = array_of(item.node);
       input.map = access_map(item.map, ndim);
       leaves.push_back(std::move(input));

@@ -3,10 +3,10 @@
 
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "quarry/chunked/expr/node_table.h"
 #include "quarry/chunked/plan/grids.h"
 #include "quarry/chunked/plan/grouping.h"
 #include "quarry/chunked/plan/node_map.h"
@@ -30,7 +30,7 @@ class PlannedArrays {
   // Nodes whose value exists chunk-wise; everything else is computed where it is read.
   bool is_stored_whole(const expr::Node& node) const;
   // Whether a node has storage though it could be computed where it is read.
-  bool is_materialised(const expr::Node& node) const { return materialised_.contains(&node); }
+  bool is_materialised(const expr::Node& node) const { return materialised_.contains(node); }
   // A node that is_stored_whole(), in its own chunks.
   Input array_of(const NodePtr& node);
   // The input as a stage with chunks `grid` reads it: an array whose cuts do not fit is put together first.
@@ -76,7 +76,7 @@ class PlannedArrays {
 
   const PlanOptions& options_;
   const int64_t room_;  // for one task; 0: unlimited
-  std::unordered_set<const expr::Node*> materialised_;
+  expr::NodeTable<bool> materialised_;
   std::unordered_map<const expr::Node*, Input> arrays_;
   std::unordered_map<const expr::Node*, std::vector<std::pair<std::optional<Grid>, Input>>> produced_;
   std::vector<Gathered> gathered_;

@@ -12,6 +12,7 @@ namespace quarry::plan {
 
 AccessMap AccessMap::identity(int ndim) {
   AccessMap map;
+  map.axes.reserve(static_cast<size_t>(ndim));
   for (int d = 0; d < ndim; ++d) map.axes.push_back({d, 0, 1});
   return map;
 }

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
-#include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/expr/node_table.h"
 #include "quarry/chunked/plan/passes.h"
 #include "quarry/chunked/plan/planned_arrays.h"
 #include "quarry/local/base/error.h"
@@ -28,11 +28,10 @@ class Emitter {
 
   // The value of a node; `top`: computed even if it has storage, since this is where that is made.
   local::ValueId emit(const NodePtr& node, const NodeMap& map, bool top = false) {
-    auto& known = memo_[node.get()];
-    for (const auto& [asked, value] : known)
+    for (const auto& [asked, value] : memo_[*node])
       if (asked == map) return value;
     const local::ValueId value = compute(node, map, top);
-    memo_[node.get()].emplace_back(map, value);
+    memo_[*node].emplace_back(map, value);
     return value;
   }
 
@@ -64,6 +63,7 @@ class Emitter {
     const auto* n = node->as<expr::Elementwise>();
     QUARRY_CHECK(n);
     std::vector<local::ValueId> args;
+    args.reserve(n->args.size());
     for (const NodePtr& arg : n->args) args.push_back(emit(arg, argument_map(*node, *arg, map)));
     if (n->op == "cast"_op) return fused_.program.cast(args[0], node->dtype);
     return fused_.program.apply(n->op, args, n->loop);
@@ -94,7 +94,7 @@ class Emitter {
   PlannedArrays& arrays_;
   Fused& fused_;
   const Grid& grid_;
-  std::unordered_map<const expr::Node*, std::vector<std::pair<NodeMap, local::ValueId>>> memo_;
+  expr::NodeTable<std::vector<std::pair<NodeMap, local::ValueId>>> memo_;
   std::vector<local::ValueId> slots_;  // per input of the stage
 };
 
