@@ -186,12 +186,21 @@ CopySegment segment_of(const Hyperslab& hyperslab, local::DType dtype) {
 
 }  // namespace
 
+bool are_alike(const CopySegment& a, const CopySegment& b) {
+  return a.dtype == b.dtype && a.swapped == b.swapped && a.conjugate == b.conjugate && a.count == b.count &&
+         a.source_strides == b.source_strides && a.strides == b.strides;
+}
+
 std::string CopyBody::name(int64_t index) const { return fmt::format("copy {}[{}]", label_, index); }
 
 int64_t CopyBody::scratch_bytes(const std::vector<CopySegment>& segments, const local::Device& device) {
   int64_t bytes = 0;
-  for (const CopySegment& segment : segments)
-    bytes = std::max(bytes, run_scratch_bytes(device, copy_program(segment), copy_launch(segment, nullptr, nullptr)));
+  const CopySegment* before = nullptr;
+  for (const CopySegment& segment : segments) {
+    if (before == nullptr || !are_alike(*before, segment))
+      bytes = std::max(bytes, run_scratch_bytes(device, copy_program(segment), copy_launch(segment, nullptr, nullptr)));
+    before = &segment;
+  }
   return bytes;
 }
 

@@ -30,6 +30,9 @@ struct CopySegment {
   const plan::Input* input = nullptr;  // whose part it is, where the block has yet to be brought
 };
 
+// Whether both are copied in the same way, from and to whatever place: that takes the same scratch.
+bool are_alike(const CopySegment& a, const CopySegment& b);
+
 // Copies blocks together into one. Segment k of a task reads input block k.
 class CopyBody : public scheduler::TaskBody {
  public:

@@ -95,8 +95,7 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
       rank_(rank),
       owners_(owners),
       device_(device),
-      room_(room),
-      combine_(combine_programs(fused_.program)) {
+      room_(room) {
   aligned_ = std::ranges::all_of(fused_.inputs, [&](const plan::Input& input) {
     using Kind = plan::ArrayRef::Kind;
     const bool packed = input.array.kind == Kind::dataset || input.array.kind == Kind::made;
@@ -116,7 +115,7 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
   const auto in_memory = [](const plan::Input& input) {
     return input.array.kind == plan::ArrayRef::Kind::stage || input.array.kind == plan::ArrayRef::Kind::stored;
   };
-  splits_ = combine_.empty() && std::ranges::all_of(fused_.inputs, in_memory) &&
+  splits_ = !reduces() && std::ranges::all_of(fused_.inputs, in_memory) &&
             std::ranges::any_of(fused_.inputs, &plan::Input::is_window);
   for (const auto& applied : fused_.made) makers_.emplace_back(*applied, rank, owners, device);
   // Operators see whole chunks.
@@ -125,8 +124,10 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
   // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
   // blocks.
   if (device.kind == local::DeviceKind::cpu) streamed_ = file_input_;
-  for (int slot = 0; slot < fused_.program.inputs() && streamed_ >= 0; ++slot)
+  if (streamed_ < 0) return;
+  for (int slot = 0; slot < fused_.program.inputs(); ++slot)
     if (fused_.slot(slot).input == streamed_) streamed_slot_ = slot;
+  combine_ = combine_programs(fused_.program);
 }
 
 std::string FusedBody::name(int64_t index) const {
@@ -196,8 +197,9 @@ std::vector<Region> FusedBody::parts(int64_t chunk) const {
 
 std::optional<FusedBody::Cells> FusedBody::cells(int64_t chunk) const {
   constexpr size_t kMostCells = 4;  // a launch each
+  if (!splits_ || room_ == 0) return std::nullopt;
   const Region whole = stage_.grid.chunk(chunk);
-  if (!splits_ || room_ == 0 || whole.elements() == 0) return std::nullopt;
+  if (whole.elements() == 0) return std::nullopt;
   // Where views begin in their arrays, for the chunk's first element; and where, in the space, chunks of them begin.
   std::vector<Dims> begins;
   std::vector<std::vector<int64_t>> cuts(static_cast<size_t>(whole.ndim()));
@@ -273,10 +275,9 @@ std::optional<FusedBody::Cells> FusedBody::cells(int64_t chunk) const {
   return cells;
 }
 
-Placed FusedBody::placed(int slot, int64_t chunk) const {
+Placed FusedBody::placed(int slot, const Region& box) const {
   const plan::Fused::Slot from = fused_.slot(slot);
-  return place_of(fused_.inputs[static_cast<size_t>(from.input)], from.offset, stage_.grid.chunk(chunk),
-                  access(from.input, chunk));
+  return place_of(fused_.inputs[static_cast<size_t>(from.input)], from.offset, box, access(from.input, box));
 }
 
 Dims FusedBody::kept_shape(const Dims& shape) const {
@@ -305,12 +306,12 @@ local::Launch FusedBody::launch(int64_t chunk) const {
   launch.shape = box.count;
   launch.index_offset = box.start;
   for (int slot = 0; slot < fused_.program.inputs(); ++slot)
-    launch.inputs.push_back({nullptr, placed(slot, chunk).strides});
+    launch.inputs.push_back({nullptr, placed(slot, box).strides});
   for (local::ValueId value : fused_.program.outputs()) {
     launch.outputs.push_back(
         {nullptr, local::contiguous_strides(box.count, local::itemsize(fused_.program.dtype(value)))});
   }
-  if (!combine_.empty()) {
+  if (reduces()) {
     launch.reduce_axes = fused_.reduce_axes;
     const AggregateLayout layout(fused_.program, local::element_count(kept_shape(box.count)));
     for (const AggregateLayout::Field& field : layout.fields)
@@ -319,9 +320,13 @@ local::Launch FusedBody::launch(int64_t chunk) const {
   return launch;
 }
 
-int64_t FusedBody::scratch_bytes(int64_t chunk) const {
+int64_t FusedBody::scratch_bytes(int64_t chunk, KnownScratch& known) const {
   const local::Launch whole = launch(chunk);
-  int64_t bytes = run_scratch_bytes(device_, fused_.program, whole);
+  const auto same_strides = [](const local::Operand& a, const local::Operand& b) { return a.strides == b.strides; };
+  if (known.bytes < 0 || whole.shape != known.launch.shape ||
+      !std::ranges::equal(whole.inputs, known.launch.inputs, same_strides))
+    known = {whole, run_scratch_bytes(device_, fused_.program, whole)};
+  int64_t bytes = known.bytes;
   if (splits_) {
     const std::optional<Cells> in_place = cells(chunk);
     bytes *= in_place ? std::ssize(in_place->boxes) : std::ssize(parts(chunk));
@@ -333,7 +338,7 @@ int64_t FusedBody::scratch_bytes(int64_t chunk) const {
   const auto& dataset = fused_.inputs[static_cast<size_t>(streamed_)].array.dataset;
   const int64_t elements = local::element_count(kept_shape(whole.shape));
   const AggregateLayout layout(fused_.program, elements);
-  if (!combine_.empty()) bytes = std::max(bytes, run_scratch_bytes(device_, fused_.program, identity_launch(whole)));
+  if (reduces()) bytes = std::max(bytes, run_scratch_bytes(device_, fused_.program, identity_launch(whole)));
   bytes = std::max(bytes, merge_scratch_bytes(combine_, layout, elements, device_)) + kPieceMargin;
   bytes += align_up(dataset->visit_scratch_bytes(input_region(streamed_, chunk)), local::kAllocationAlignment);
   return bytes + align_up(layout.bytes, local::kAllocationAlignment) + 2 * local::kAllocationAlignment;
@@ -367,12 +372,12 @@ local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const sched
   for (int slot = 0; slot < fused_.program.inputs(); ++slot) {
     const int input = fused_.slot(slot).input;
     if (input == streamed_) continue;
-    const int64_t offset = aligned_ ? 0 : placed(slot, chunk).offset;
+    const int64_t offset = aligned_ ? 0 : placed(slot, box).offset;
     const auto arrived = static_cast<size_t>(streamed_ >= 0 && input > streamed_ ? input - 1 : input);
     launch.inputs[static_cast<size_t>(slot)].data = static_cast<std::byte*>(inputs[arrived].data) + offset;
   }
   for (size_t o = 0; o < launch.outputs.size(); ++o) launch.outputs[o].data = outputs[o].data;
-  if (combine_.empty()) return launch;
+  if (!reduces()) return launch;
   if (same) {
     const std::byte* const from = static_cast<std::byte*>(before->states[0].data);
     for (local::Operand& state : launch.states) {
@@ -434,7 +439,7 @@ void FusedBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
       }
       continue;
     }
-    void* const states = combine_.empty() ? nullptr : run->outputs[outputs].data;
+    void* const states = reduces() ? run->outputs[outputs].data : nullptr;
     add(batch, run->index, run->inputs, run->outputs.first(outputs), states, run->context);
   }
   for (size_t i = 0; i < most; ++i) {
@@ -490,14 +495,14 @@ void FusedBody::run_with(scheduler::TaskRun& run, std::span<const scheduler::Blo
   if (streamed_ < 0 || stage_.grid.chunk_elements(run.index) == 0) {
     Batch& batch = Batch::mine();
     const size_t outputs = fused_.program.outputs().size();
-    void* const states = combine_.empty() ? nullptr : run.outputs[outputs].data;
+    void* const states = reduces() ? run.outputs[outputs].data : nullptr;
     add(batch, run.index, inputs, run.outputs.first(outputs), states, run.context);
     batch.run(fused_.program);
     return;
   }
   Batch& batch = Batch::mine();
   const size_t outputs = fused_.program.outputs().size();
-  void* const states = combine_.empty() ? nullptr : run.outputs[outputs].data;
+  void* const states = reduces() ? run.outputs[outputs].data : nullptr;
   run_streamed(run, run.index, add(batch, run.index, inputs, run.outputs.first(outputs), states, run.context));
 }
 
@@ -511,9 +516,8 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local
   const int64_t visit_bytes = input.array.dataset->visit_scratch_bytes(region);
   auto* visit_scratch = static_cast<std::byte*>(run.context.memory->allocate(visit_bytes, run.context.stream));
   const AggregateLayout layout(fused_.program, local::element_count(kept_shape(box)));
-  void* const state_block = combine_.empty() ? nullptr : run.outputs[whole.outputs.size()].data;
-  void* const piece_states =
-      combine_.empty() ? nullptr : run.context.memory->allocate(layout.bytes, run.context.stream);
+  void* const state_block = reduces() ? run.outputs[whole.outputs.size()].data : nullptr;
+  void* const piece_states = reduces() ? run.context.memory->allocate(layout.bytes, run.context.stream) : nullptr;
   const Dims whole_kept = kept_shape(box);
   const Dims whole_kept_strides = contiguous_elements(whole_kept);
   bool initialised = false;
@@ -540,7 +544,7 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local
         piece_launch.inputs[static_cast<size_t>(streamed_slot_)] = {const_cast<std::byte*>(piece.data),
                                                                     space_strides(input.map, piece.strides)};
         for (size_t o = 0; o < whole.outputs.size(); ++o) piece_launch.outputs[o].data = shifted(whole.outputs[o]);
-        if (combine_.empty()) {
+        if (!reduces()) {
           engine.run(fused_.program, piece_launch, run.context);
           return;
         }

@@ -66,11 +66,21 @@ class FusedBody : public scheduler::TaskBody {
   std::optional<Cells> cells(int64_t chunk) const;
   Access access(int input, const Region& part) const;
   Region input_region(int input, int64_t chunk) const;
-  int64_t scratch_bytes(int64_t chunk) const;
+  // What a launch takes that was asked for before, so that chunks of the same layout are not laid out again.
+  struct KnownScratch {
+    local::Launch launch;
+    int64_t bytes = -1;
+  };
+  int64_t scratch_bytes(int64_t chunk, KnownScratch& known) const;
+  int64_t scratch_bytes(int64_t chunk) const {
+    KnownScratch known;
+    return scratch_bytes(chunk, known);
+  }
   int64_t state_bytes(int64_t chunk) const;
   Dims kept_shape(const Dims& shape) const;  // extents of the axes that are not reduced
 
  private:
+  bool reduces() const { return !fused_.reductions.empty(); }
   void run_with(scheduler::TaskRun& run, std::span<const scheduler::BlockView> inputs);
   int64_t making_bytes(int64_t chunk) const;  // that the makers take, with what they make
   void add_parts(Batch& batch, const scheduler::TaskRun& run) const;
@@ -78,7 +88,7 @@ class FusedBody : public scheduler::TaskBody {
   local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
   void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);
   Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
-  Placed placed(int slot, int64_t chunk) const;  // of an input of the program
+  Placed placed(int slot, const Region& box) const;  // of an input of the program
 
   const plan::Stage& stage_;
   const plan::Fused& fused_;
@@ -90,7 +100,7 @@ class FusedBody : public scheduler::TaskBody {
   int64_t room_ = 0;
   bool splits_ = false;
   bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
-  std::vector<local::Program> combine_;  // per reduction
+  std::vector<local::Program> combine_;  // per reduction, for pieces of what is streamed
   std::vector<ChunkMaker> makers_;       // per operator of fused_.made
 };
 

@@ -82,7 +82,7 @@ class Sizes {
  public:
   Sizes(const FusedBody& body, const Grid& grid) : body_(body), grid_(grid) {}
   int64_t scratch_bytes(int64_t chunk) {
-    if (!body_.aligned() || !body_.makers().empty()) return body_.scratch_bytes(chunk);
+    if (!body_.aligned() || !body_.makers().empty()) return body_.scratch_bytes(chunk, known_);
     look(chunk);
     if (scratch_bytes_ < 0) scratch_bytes_ = body_.scratch_bytes(chunk);
     return scratch_bytes_;
@@ -95,15 +95,16 @@ class Sizes {
 
  private:
   void look(int64_t chunk) {
-    if (chunk_ >= 0 && grid_.same_shape(chunk, chunk_)) return;
+    if (chunk == chunk_) return;
+    if (chunk_ < 0 || !grid_.same_shape(chunk, chunk_)) scratch_bytes_ = state_bytes_ = -1;
     chunk_ = chunk;
-    scratch_bytes_ = state_bytes_ = -1;
   }
 
   const FusedBody& body_;
   const Grid& grid_;
-  int64_t chunk_ = -1;  // one of the shape that the others are of
+  int64_t chunk_ = -1;  // the last one, whose shape they are of
   int64_t scratch_bytes_ = -1, state_bytes_ = -1;
+  FusedBody::KnownScratch known_;
 };
 
 class Reductions {
