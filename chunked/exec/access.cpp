@@ -51,7 +51,10 @@ std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region) {
       i += count;
     }
   }
+  size_t count = 1;
+  for (const std::vector<Run>& along : runs) count *= along.size();
   std::vector<ChunkRegion> result;
+  result.reserve(count);
   Dims at = Dims::filled(ndim);
   while (true) {
     ChunkRegion part{0, {Dims::filled(ndim), Dims::filled(ndim), region.step}, Dims::filled(ndim)};

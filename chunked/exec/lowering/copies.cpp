@@ -48,7 +48,9 @@ std::vector<CopySegment> segments_with(const std::vector<CopyRegion>& parts, int
       segments.push_back(std::move(segment));
       continue;
     }
-    for (ChunkRegion& overlap : chunk_regions(input.grid, region)) {
+    const std::vector<ChunkRegion> overlaps = chunk_regions(input.grid, region);
+    if (segments.empty()) segments.reserve(overlaps.size());
+    for (const ChunkRegion& overlap : overlaps) {
       CopySegment segment{resolve(input.array, input.grid, itemsize, overlap.region, rank, owners, own),
                           part.box.count,
                           {},
