@@ -91,9 +91,10 @@ int64_t own_bytes(const std::vector<CopySegment>& segments) {
 std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, const CopyRules& rules) {
   if (!rules.visits && rules.room == 0) return segments_with(parts, rules.rank, rules.owners, OwnParts::packed);
   std::vector<CopySegment> whole = segments_with(parts, rules.rank, rules.owners, OwnParts::whole);
+  if (rules.visits) return whole;
   int64_t held = own_bytes(whole);
   for (const CopyRegion& part : parts) held += part.box.elements() * local::itemsize(part.input->dtype);
-  if (rules.visits || held <= rules.room) return whole;
+  if (held <= rules.room) return whole;
   return segments_with(parts, rules.rank, rules.owners, OwnParts::packed);
 }
 
