@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <tuple>
 
 namespace quarry::exec {
@@ -75,14 +74,19 @@ std::vector<CopySegment> segments_with(const std::vector<CopyRegion>& parts, int
 
 // What a task holds of own chunks, each once.
 int64_t own_bytes(const std::vector<CopySegment>& segments) {
-  std::set<std::tuple<const void*, int, int64_t>> seen;
-  int64_t bytes = 0;
+  using Chunk = std::tuple<const void*, int, int, int64_t, int64_t>;  // of which array, number, bytes
+  std::vector<Chunk> chunks;
+  chunks.reserve(segments.size());
   for (const CopySegment& segment : segments) {
     if (segment.access.kind != Access::Kind::chunk) continue;
     const plan::ArrayRef& array = segment.input->array;
-    if (!seen.emplace(array.stored.get(), array.stage * 64 + array.output, segment.access.chunk).second) continue;
-    bytes += local::element_count(segment.access.chunk_shape) * local::itemsize(segment.dtype);
+    chunks.emplace_back(array.stored.get(), array.stage, array.output, segment.access.chunk,
+                        local::element_count(segment.access.chunk_shape) * local::itemsize(segment.dtype));
   }
+  std::ranges::sort(chunks);
+  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
+  int64_t bytes = 0;
+  for (const Chunk& chunk : chunks) bytes += std::get<4>(chunk);
   return bytes;
 }
 
