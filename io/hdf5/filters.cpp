@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "quarry/io/codecs/shuffle.h"
 #include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"

@@ -30,9 +30,6 @@ int64_t encode_scratch_bytes(const std::vector<Filter>& filters, int64_t itemsiz
 std::span<const std::byte> encode_chunk(const std::vector<Filter>& filters, int64_t itemsize, int64_t chunk_bytes,
                                         std::span<std::byte> scratch);
 
-// Byte b of element e goes to b * elements + e; bytes beyond the last whole element are copied.
-void shuffle(const std::byte* from, std::byte* to, size_t bytes, size_t itemsize);
-void unshuffle(const std::byte* from, std::byte* to, size_t bytes, size_t itemsize);
 // Fletcher's checksum over big-endian 16-bit words, as HDF5 stores it.
 uint32_t fletcher32(std::span<const std::byte> bytes);
 

@@ -1,14 +1,13 @@
 #include "quarry/io/zarr/codecs.h"
 
-#include <blosc.h>
 #include <fmt/format.h>
 #include <lz4.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #include <array>
 #include <cstring>
+#include <optional>
 
+#include "quarry/io/codecs/streams.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::io::zarr {
@@ -19,45 +18,15 @@ using Out = std::span<std::byte>;
 
 [[noreturn]] void fail(const char* what) { throw local::IoError(what); }
 
-// Each returns the bytes that it made.
-int64_t decode_zlib(In in, Out out) {
-  z_stream zlib{};
-  constexpr int kAnyHeader = 15 + 32;  // zlib's or gzip's
-  if (inflateInit2(&zlib, kAnyHeader) != Z_OK) throw local::OutOfMemory("zlib has no memory to decode");
-  zlib.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
-  zlib.avail_in = static_cast<uInt>(in.size());
-  zlib.next_out = reinterpret_cast<Bytef*>(out.data());
-  zlib.avail_out = static_cast<uInt>(out.size());
-  const int status = ::inflate(&zlib, Z_FINISH);
-  const auto bytes = static_cast<int64_t>(out.size() - zlib.avail_out);
-  inflateEnd(&zlib);
-  if (status != Z_STREAM_END) fail("it is no zlib or gzip data, or not of this length");
-  return bytes;
-}
-
-int64_t decode_zstd(In in, Out out) {
-  const size_t bytes = ZSTD_decompress(out.data(), out.size(), in.data(), in.size());
-  if (ZSTD_isError(bytes) != 0) fail(ZSTD_getErrorName(bytes));
-  return static_cast<int64_t>(bytes);
-}
-
 // numcodecs puts the length before the block.
-int64_t decode_lz4(In in, Out out) {
+std::optional<size_t> decode_lz4(In in, Out out) {
   constexpr size_t kHead = 4;
   if (in.size() < kHead) fail("it is too short for LZ4");
   const int bytes =
       LZ4_decompress_safe(reinterpret_cast<const char*>(in.data() + kHead), reinterpret_cast<char*>(out.data()),
                           static_cast<int>(in.size() - kHead), static_cast<int>(out.size()));
   if (bytes < 0) fail("it is no LZ4 data");
-  return bytes;
-}
-
-int64_t decode_blosc(In in, Out out) {
-  size_t bytes = 0;
-  if (blosc_cbuffer_validate(in.data(), in.size(), &bytes) != 0 || bytes > out.size())
-    fail("it is no Blosc data of this length");
-  if (blosc_decompress_ctx(in.data(), out.data(), out.size(), 1) < 0) fail("it is no Blosc data");
-  return static_cast<int64_t>(bytes);
+  return static_cast<size_t>(bytes);
 }
 
 // CRC-32C, Castagnoli's polynomial, reflected, a byte at a time.
@@ -104,11 +73,13 @@ void decode(std::span<const Codec> codecs, In stored, Out out, Out work) {
     }
     const Out to = work.subspan(turn * half, half);
     turn = 1 - turn;
-    int64_t bytes = 0;
+    std::optional<size_t> bytes;
     switch (codecs[i]) {
       case Codec::zlib:
-      case Codec::gzip:
         bytes = decode_zlib(stored, to);
+        break;
+      case Codec::gzip:
+        bytes = decode_gzip(stored, to);
         break;
       case Codec::zstd:
         bytes = decode_zstd(stored, to);
@@ -122,7 +93,8 @@ void decode(std::span<const Codec> codecs, In stored, Out out, Out work) {
       case Codec::crc32c:
         break;
     }
-    stored = to.first(static_cast<size_t>(bytes));
+    if (!bytes) throw local::IoError(fmt::format("it decodes to more than {} bytes", out.size()));
+    stored = to.first(*bytes);
   }
   if (stored.size() != out.size())
     throw local::IoError(fmt::format("it has {} bytes instead of {}", stored.size(), out.size()));

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "quarry/io/codecs/streams.h"
 #include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/local/base/error.h"
 
@@ -29,11 +30,11 @@ Parameters parameters_of(Codec::Values values) {
   constexpr size_t kBlockBytes = 8192, kLeastBlock = 128;
   constexpr uint32_t kMostItem = 1 << 20;
   Parameters out;
-  if (values.size() <= kItem || values[kItem] == 0 || values[kItem] > kMostItem) damaged_stream("bitshuffle");
+  if (values.size() <= kItem || values[kItem] == 0 || values[kItem] > kMostItem) throw_damaged_stream("bitshuffle");
   out.itemsize = values[kItem];
   out.block = values.size() > kBlock ? values[kBlock] : 0;
   if (out.block == 0) out.block = std::max(kBlockBytes / out.itemsize / kGroup * kGroup, kLeastBlock);
-  if (out.block % kGroup != 0) damaged_stream("bitshuffle");
+  if (out.block % kGroup != 0) throw_damaged_stream("bitshuffle");
   if (values.size() > kCompressor) out.compressor = values[kCompressor];
   if (out.compressor != kPlain && out.compressor != kLz4 && out.compressor != kZstd)
     throw local::IoError(fmt::format("its bitshuffle stream is compressed in unknown way {}", out.compressor));
@@ -76,14 +77,14 @@ std::optional<uint64_t> bitshuffle_bytes(Codec::Values values, Codec::Bytes stor
 std::optional<size_t> decode_bitshuffle(Codec::Values values, Codec::Bytes stored, std::span<std::byte> out) {
   const auto [itemsize, usual_block, compressor] = parameters_of(values);
   const std::optional<uint64_t> bytes = bitshuffle_bytes(values, stored);
-  if (!bytes) damaged_stream("bitshuffle");
+  if (!bytes) throw_damaged_stream("bitshuffle");
   if (*bytes > out.size()) return std::nullopt;
-  if (*bytes % itemsize != 0) damaged_stream("bitshuffle");
+  if (*bytes % itemsize != 0) throw_damaged_stream("bitshuffle");
   size_t block = usual_block;
   size_t at = 0;
   if (compressor != kPlain) {
     const uint64_t block_bytes = big_endian(stored, 8, 4);
-    if (block_bytes == 0 || block_bytes % (itemsize * kGroup) != 0) damaged_stream("bitshuffle");
+    if (block_bytes == 0 || block_bytes % (itemsize * kGroup) != 0) throw_damaged_stream("bitshuffle");
     block = block_bytes / itemsize;
     at = kHead;
   }
@@ -95,12 +96,12 @@ std::optional<size_t> decode_bitshuffle(Codec::Values values, Codec::Bytes store
     const std::byte* from = stored.data() + at;
     size_t packed = here;
     if (compressor == kPlain) {
-      if (stored.size() - at < here) damaged_stream("bitshuffle");
+      if (stored.size() - at < here) throw_damaged_stream("bitshuffle");
     } else {
-      if (stored.size() - at < 4) damaged_stream("bitshuffle");
+      if (stored.size() - at < 4) throw_damaged_stream("bitshuffle");
       packed = big_endian(stored, at, 4);
       at += 4;
-      if (packed > stored.size() - at || packed > INT_MAX || here > INT_MAX) damaged_stream("bitshuffle");
+      if (packed > stored.size() - at || packed > INT_MAX || here > INT_MAX) throw_damaged_stream("bitshuffle");
       const auto part = stored.subspan(at, packed);
       const std::optional<size_t> made =
           compressor == kZstd
@@ -109,14 +110,14 @@ std::optional<size_t> decode_bitshuffle(Codec::Values values, Codec::Bytes store
                                                                  reinterpret_cast<char*>(bits.data()),
                                                                  static_cast<int>(packed), static_cast<int>(here)),
                                              0));
-      if (made != here) damaged_stream("bitshuffle");
+      if (made != here) throw_damaged_stream("bitshuffle");
       from = bits.data();
     }
     unshuffle_bits(from, out.data() + first * itemsize, count, itemsize);
     at += packed;
   }
   const size_t rest = (elements - whole) * itemsize;
-  if (stored.size() - at < rest) damaged_stream("bitshuffle");
+  if (stored.size() - at < rest) throw_damaged_stream("bitshuffle");
   if (rest > 0) std::memcpy(out.data() + whole * itemsize, stored.data() + at, rest);
   return *bytes;
 }

@@ -1,12 +1,9 @@
 #include "quarry/io/hdf5/codecs/codec.h"
 
-#include <blosc.h>
 #include <bzlib.h>
 #include <fmt/format.h>
-#include <libdeflate.h>
 #include <liblzf/lzf.h>
 #include <lz4.h>
-#include <zstd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "quarry/io/codecs/streams.h"
 #include "quarry/local/base/error.h"
 
 extern "C" {  // Debian 12's header does not say it
@@ -27,14 +25,6 @@ namespace {
 using Values = Codec::Values;
 using Bytes = Codec::Bytes;
 
-template <auto Free>
-struct FreeBy {
-  template <class T>
-  void operator()(T* context) const {
-    Free(context);
-  }
-};
-
 [[noreturn]] void no_memory(const char* what) {
   throw local::OutOfMemory(fmt::format("the host has no memory left for {}", what));
 }
@@ -44,53 +34,16 @@ std::optional<uint64_t> unknown_bytes(Values, Bytes) { return std::nullopt; }
 
 // ---- deflate ----
 
-libdeflate_decompressor* inflater() {
-  thread_local const std::unique_ptr<libdeflate_decompressor, FreeBy<libdeflate_free_decompressor>> instance(
-      libdeflate_alloc_decompressor());
-  if (!instance) no_memory("decompression");
-  return instance.get();
-}
-
-libdeflate_compressor* deflater(int level) {
-  using Instance = std::unique_ptr<libdeflate_compressor, FreeBy<libdeflate_free_compressor>>;
-  thread_local std::array<Instance, 13> instances;
-  auto& instance = instances[static_cast<size_t>(level)];
-  if (!instance) instance.reset(libdeflate_alloc_compressor(level));
-  if (!instance) no_memory("compression");
-  return instance.get();
-}
-
-std::optional<size_t> decode_deflate(Values, Bytes stored, std::span<std::byte> out) {
-  size_t bytes = 0;
-  switch (libdeflate_zlib_decompress(inflater(), stored.data(), stored.size(), out.data(), out.size(), &bytes)) {
-    case LIBDEFLATE_SUCCESS:
-      return bytes;
-    case LIBDEFLATE_INSUFFICIENT_SPACE:
-      return std::nullopt;
-    case LIBDEFLATE_BAD_DATA:
-    case LIBDEFLATE_SHORT_OUTPUT:
-      break;
-  }
-  damaged_stream("deflate");
-}
-
 std::vector<uint32_t> deflate_values(const Filter& filter, int64_t, int64_t) {
   return {static_cast<uint32_t>(std::clamp(filter.level, 0, 9))};
 }
 
-// libdeflate's fastest level whose chunks are within five per cent of what zlib, which other programs write files with,
-// makes of random walks at the level of that number; of shuffled ones they are smaller.
-libdeflate_compressor* deflater(Values values) {
-  static constexpr int kLevels[] = {0, 1, 1, 1, 1, 4, 5, 6, 8, 9};
-  return deflater(kLevels[std::min<size_t>(value_or(values, 0, 6), std::size(kLevels) - 1)]);
-}
+int deflate_level(Values values) { return static_cast<int>(std::min<uint32_t>(value_or(values, 0, 6), 9)); }
 
-size_t most_deflate(Values values, size_t bytes) { return libdeflate_zlib_compress_bound(deflater(values), bytes); }
+size_t most_deflate(Values values, size_t bytes) { return most_zlib_bytes(deflate_level(values), bytes); }
 
 size_t encode_deflate(Values values, Bytes chunk, std::span<std::byte> out) {
-  const size_t bytes = libdeflate_zlib_compress(deflater(values), chunk.data(), chunk.size(), out.data(), out.size());
-  QUARRY_CHECK(bytes > 0);
-  return bytes;
+  return encode_zlib(deflate_level(values), chunk, out);
 }
 
 // ---- LZ4: the chunk's bytes (8) and a block's (4), then every block behind its stored bytes (4) ----
@@ -103,23 +56,23 @@ std::optional<uint64_t> lz4_bytes(Values, Bytes stored) {
 }
 
 std::optional<size_t> decode_lz4(Values, Bytes stored, std::span<std::byte> out) {
-  if (stored.size() < kLz4Head) damaged_stream("lz4");
+  if (stored.size() < kLz4Head) throw_damaged_stream("lz4");
   const uint64_t bytes = big_endian(stored, 0, 8), block = big_endian(stored, 8, 4);
   if (bytes > out.size()) return std::nullopt;
-  if (block == 0 || block > INT_MAX) damaged_stream("lz4");
+  if (block == 0 || block > INT_MAX) throw_damaged_stream("lz4");
   size_t at = kLz4Head;
   for (uint64_t done = 0; done < bytes;) {
     const uint64_t now = std::min(block, bytes - done);
-    if (stored.size() - at < 4) damaged_stream("lz4");
+    if (stored.size() - at < 4) throw_damaged_stream("lz4");
     const uint64_t packed = big_endian(stored, at, 4);
     at += 4;
-    if (packed > stored.size() - at || packed > INT_MAX) damaged_stream("lz4");
+    if (packed > stored.size() - at || packed > INT_MAX) throw_damaged_stream("lz4");
     if (packed == now)  // stored as it is
       std::memcpy(out.data() + done, stored.data() + at, now);
     else if (LZ4_decompress_safe(reinterpret_cast<const char*>(stored.data() + at),
                                  reinterpret_cast<char*>(out.data() + done), static_cast<int>(packed),
                                  static_cast<int>(now)) != static_cast<int>(now))
-      damaged_stream("lz4");
+      throw_damaged_stream("lz4");
     at += packed;
     done += now;
   }
@@ -157,73 +110,43 @@ size_t encode_lz4(Values, Bytes chunk, std::span<std::byte> out) {
   return at;
 }
 
-// ---- Zstandard: one frame ----
-
-std::optional<uint64_t> zstd_bytes(Values, Bytes stored) {
-  const unsigned long long bytes = ZSTD_getFrameContentSize(stored.data(), stored.size());
-  if (bytes == ZSTD_CONTENTSIZE_UNKNOWN || bytes == ZSTD_CONTENTSIZE_ERROR) return std::nullopt;
-  return bytes;
-}
+// ---- Zstandard ----
 
 std::vector<uint32_t> zstd_values(const Filter& filter, int64_t, int64_t) {
-  return {static_cast<uint32_t>(std::clamp(filter.level, 1, ZSTD_maxCLevel()))};
+  const FilterKind& kind = *find_kind(Filter::Kind::zstd);
+  return {static_cast<uint32_t>(std::clamp(filter.level, kind.least_level, kind.most_level))};
 }
-
-size_t most_zstd(Values, size_t bytes) { return ZSTD_compressBound(bytes); }
 
 size_t encode_zstd(Values values, Bytes chunk, std::span<std::byte> out) {
-  thread_local const std::unique_ptr<ZSTD_CCtx, FreeBy<ZSTD_freeCCtx>> context(ZSTD_createCCtx());
-  if (!context) no_memory("compression");
-  const size_t bytes = ZSTD_compressCCtx(context.get(), out.data(), out.size(), chunk.data(), chunk.size(),
-                                         static_cast<int>(value_or(values, 0, ZSTD_CLEVEL_DEFAULT)));
-  if (ZSTD_isError(bytes)) no_memory("compression");
-  return bytes;
+  constexpr uint32_t kDefault = 3;
+  return io::encode_zstd(static_cast<int>(value_or(values, 0, kDefault)), chunk, out);
 }
 
-// ---- Blosc: its own container ----
-
-std::optional<uint64_t> blosc_bytes(Values, Bytes stored) {
-  size_t bytes = 0;
-  if (blosc_cbuffer_validate(stored.data(), stored.size(), &bytes) < 0) return std::nullopt;
-  return bytes;
-}
-
-std::optional<size_t> decode_blosc(Values values, Bytes stored, std::span<std::byte> out) {
-  const std::optional<uint64_t> bytes = blosc_bytes(values, stored);
-  if (!bytes) damaged_stream("blosc");
-  if (*bytes > out.size()) return std::nullopt;
-  const int made = blosc_decompress_ctx(stored.data(), out.data(), out.size(), /*numinternalthreads=*/1);
-  if (made < 0 || static_cast<uint64_t>(made) != *bytes) damaged_stream("blosc");
-  return *bytes;
-}
+// ---- Blosc ----
 
 // As the filter's own set-up has them: versions, element and chunk sizes, level, shuffle by bytes, compressor.
 constexpr size_t kBloscElement = 2, kBloscLevel = 4, kBloscShuffle = 5, kBloscCompressor = 6;
 
 std::vector<uint32_t> blosc_values(const Filter& filter, int64_t itemsize, int64_t chunk_bytes) {
-  constexpr uint32_t kFilterVersion = 2;
+  constexpr uint32_t kFilterVersion = 2, kBloscVersion = 2;  // of the filter, and of Blosc's container
+  constexpr BloscSettings kDefault;
   return {kFilterVersion,
-          BLOSC_VERSION_FORMAT,
+          kBloscVersion,
           static_cast<uint32_t>(itemsize),
           static_cast<uint32_t>(chunk_bytes),
           static_cast<uint32_t>(std::clamp(filter.level, 0, 9)),
-          BLOSC_SHUFFLE,
-          BLOSC_LZ4};
+          static_cast<uint32_t>(kDefault.shuffle),
+          static_cast<uint32_t>(kDefault.compressor)};
 }
 
-size_t most_blosc(Values, size_t bytes) { return bytes + BLOSC_MAX_OVERHEAD; }
-
 size_t encode_blosc(Values values, Bytes chunk, std::span<std::byte> out) {
-  const char* compressor = nullptr;
-  if (blosc_compcode_to_compname(static_cast<int>(value_or(values, kBloscCompressor, BLOSC_LZ4)), &compressor) < 0)
-    throw local::NotSupported("this Blosc library lacks the compressor that the data set names");
-  if (chunk.size() > BLOSC_MAX_BUFFERSIZE) throw local::NotSupported("blosc takes chunks of less than 2 GiB");
-  const int bytes = blosc_compress_ctx(static_cast<int>(value_or(values, kBloscLevel, 5)),
-                                       static_cast<int>(value_or(values, kBloscShuffle, BLOSC_SHUFFLE)),
-                                       value_or(values, kBloscElement, 1), chunk.size(), chunk.data(), out.data(),
-                                       out.size(), compressor, /*blocksize=*/0, /*numinternalthreads=*/1);
-  QUARRY_CHECK(bytes > 0);
-  return static_cast<size_t>(bytes);
+  BloscSettings settings;
+  settings.level = static_cast<int>(value_or(values, kBloscLevel, static_cast<uint32_t>(settings.level)));
+  settings.shuffle = static_cast<int>(value_or(values, kBloscShuffle, static_cast<uint32_t>(settings.shuffle)));
+  settings.compressor =
+      static_cast<int>(value_or(values, kBloscCompressor, static_cast<uint32_t>(settings.compressor)));
+  settings.element = value_or(values, kBloscElement, 1);
+  return io::encode_blosc(settings, chunk, out);
 }
 
 // ---- Others that are read ----
@@ -235,17 +158,17 @@ std::optional<uint64_t> lzf_bytes(Values values, Bytes) {
 }
 
 std::optional<size_t> decode_lzf(Values, Bytes stored, std::span<std::byte> out) {
-  if (stored.size() > UINT_MAX || out.size() > UINT_MAX) damaged_stream("lzf");
+  if (stored.size() > UINT_MAX || out.size() > UINT_MAX) throw_damaged_stream("lzf");
   errno = 0;
   const unsigned bytes = lzf_decompress(stored.data(), static_cast<unsigned>(stored.size()), out.data(),
                                         static_cast<unsigned>(out.size()));
   if (bytes > 0) return bytes;
   if (errno == E2BIG) return std::nullopt;
-  damaged_stream("lzf");
+  throw_damaged_stream("lzf");
 }
 
 std::optional<size_t> decode_bzip2(Values, Bytes stored, std::span<std::byte> out) {
-  if (stored.size() > UINT_MAX || out.size() > UINT_MAX) damaged_stream("bzip2");
+  if (stored.size() > UINT_MAX || out.size() > UINT_MAX) throw_damaged_stream("bzip2");
   auto bytes = static_cast<unsigned>(out.size());
   // The interface of C takes pointers to what it does not change.
   auto* const from = const_cast<char*>(reinterpret_cast<const char*>(stored.data()));
@@ -254,7 +177,7 @@ std::optional<size_t> decode_bzip2(Values, Bytes stored, std::span<std::byte> ou
   if (status == BZ_OK) return bytes;
   if (status == BZ_OUTBUFF_FULL) return std::nullopt;
   if (status == BZ_MEM_ERROR) no_memory("decompression");
-  damaged_stream("bzip2");
+  throw_damaged_stream("bzip2");
 }
 
 // The chunk's bytes (4, little-endian), then the stream.
@@ -270,12 +193,12 @@ std::optional<uint64_t> szip_bytes(Values, Bytes stored) {
 std::optional<size_t> decode_szip(Values values, Bytes stored, std::span<std::byte> out) {
   constexpr size_t kMask = 0, kBlock = 1, kBits = 2, kLine = 3;
   const std::optional<uint64_t> bytes = szip_bytes(values, stored);
-  if (!bytes || values.size() <= kLine) damaged_stream("szip");
+  if (!bytes || values.size() <= kLine) throw_damaged_stream("szip");
   if (*bytes > out.size()) return std::nullopt;
   const uint32_t block = values[kBlock], bits = values[kBits], line = values[kLine];
   if (block == 0 || block > SZ_MAX_PIXELS_PER_BLOCK || bits == 0 || bits > 64 || line == 0 ||
       line > SZ_MAX_PIXELS_PER_SCANLINE)
-    damaged_stream("szip");
+    throw_damaged_stream("szip");
   SZ_com_t parameters{};
   parameters.options_mask = static_cast<int>(values[kMask]);
   parameters.bits_per_pixel = static_cast<int>(bits);
@@ -285,7 +208,7 @@ std::optional<size_t> decode_szip(Values values, Bytes stored, std::span<std::by
   if (SZ_BufftoBuffDecompress(out.data(), &made, stored.data() + kSzipHead, stored.size() - kSzipHead, &parameters) !=
           SZ_OK ||
       made != *bytes)
-    damaged_stream("szip");
+    throw_damaged_stream("szip");
   return made;
 }
 
@@ -297,29 +220,36 @@ uint64_t big_endian(Bytes bytes, size_t at, size_t width) {
   return value;
 }
 
-void damaged_stream(std::string_view codec) { throw local::IoError(fmt::format("its {} stream is damaged", codec)); }
+namespace {
 
-std::optional<size_t> decode_zstd(Bytes stored, std::span<std::byte> out) {
-  thread_local const std::unique_ptr<ZSTD_DCtx, FreeBy<ZSTD_freeDCtx>> context(ZSTD_createDCtx());
-  if (!context) no_memory("decompression");
-  const size_t bytes = ZSTD_decompressDCtx(context.get(), out.data(), out.size(), stored.data(), stored.size());
-  if (!ZSTD_isError(bytes)) return bytes;
-  if (const auto stated = zstd_bytes({}, stored); stated && *stated > out.size()) return std::nullopt;
-  damaged_stream("zstd");
+// Streams that say themselves all that there is to know.
+template <std::optional<size_t> (*Decode)(Bytes, std::span<std::byte>)>
+std::optional<size_t> decode(Values, Bytes stored, std::span<std::byte> out) {
+  return Decode(stored, out);
 }
+template <std::optional<uint64_t> (*Stated)(Bytes)>
+std::optional<uint64_t> stated(Values, Bytes stored) {
+  return Stated(stored);
+}
+template <size_t (*Most)(size_t)>
+size_t most(Values, size_t bytes) {
+  return Most(bytes);
+}
+
+}  // namespace
 
 std::span<const Codec> codecs() {
   using Kind = Filter::Kind;
   static constexpr Codec kCodecs[] = {
-      {Kind::deflate, 1, 0, decode_deflate, unknown_bytes, deflate_values, most_deflate, encode_deflate},
+      {Kind::deflate, 1, 0, decode<decode_zlib>, unknown_bytes, deflate_values, most_deflate, encode_deflate},
       {Kind::szip, 4, 0, decode_szip, szip_bytes},
       {Kind::bzip2, 307, 0, decode_bzip2, unknown_bytes},
       {Kind::lzf, 32000, 0, decode_lzf, lzf_bytes},
-      {Kind::blosc, 32001, kBloscLevel, decode_blosc, blosc_bytes, blosc_values, most_blosc, encode_blosc},
+      {Kind::blosc, 32001, kBloscLevel, decode<decode_blosc>, stated<blosc_bytes>, blosc_values, most<most_blosc_bytes>,
+       encode_blosc},
       {Kind::lz4, 32004, 0, decode_lz4, lz4_bytes, lz4_values, most_lz4, encode_lz4},
       {Kind::bitshuffle, 32008, 0, decode_bitshuffle, bitshuffle_bytes},
-      {Kind::zstd, 32015, 0, [](Values, Bytes stored, std::span<std::byte> out) { return decode_zstd(stored, out); },
-       zstd_bytes, zstd_values, most_zstd, encode_zstd},
+      {Kind::zstd, 32015, 0, decode<decode_zstd>, stated<zstd_bytes>, zstd_values, most<most_zstd_bytes>, encode_zstd},
   };
   return kCodecs;
 }

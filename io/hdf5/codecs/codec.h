@@ -46,7 +46,5 @@ std::optional<uint64_t> bitshuffle_bytes(Codec::Values values, Codec::Bytes stor
 
 // Shared by the codecs whose streams have big-endian heads.
 uint64_t big_endian(Codec::Bytes bytes, size_t at, size_t width);
-std::optional<size_t> decode_zstd(Codec::Bytes stored, std::span<std::byte> out);
-[[noreturn]] void damaged_stream(std::string_view codec);
 
 }  // namespace quarry::io::hdf5

@@ -1,14 +1,14 @@
 // Byte shuffling, sixteen elements at a time: the items of a block are read as 16-byte vectors and transposed by rounds
 // of byte interleaving, each round being one perfect shuffle of the block.
-#include <cstring>
+#include "quarry/io/codecs/shuffle.h"
 
-#include "quarry/io/hdf5/filters.h"
+#include <cstring>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
-namespace quarry::io::hdf5 {
+namespace quarry::io {
 namespace {
 
 void unshuffle_plain(const std::byte* from, std::byte* to, size_t begin, size_t elements, size_t itemsize) {
@@ -94,4 +94,4 @@ void shuffle(const std::byte* from, std::byte* to, size_t bytes, size_t itemsize
   std::memcpy(to + whole, from + whole, bytes - whole);
 }
 
-}  // namespace quarry::io::hdf5
+}  // namespace quarry::io
