@@ -53,8 +53,9 @@ ByteFile::ByteFile(std::string path, Mode mode)
     : path_(std::move(path)),
       fault_rate_(local::OptionValue(local::Option::fault_read_rate).bytes()),
       fault_bytes_(local::OptionValue(local::Option::fault_read_bytes).bytes()) {
-  const int flags = mode == Mode::read ? O_RDONLY : O_RDWR;
-  do fd_ = ::open(path_.c_str(), flags | O_CLOEXEC);
+  const int flags = mode == Mode::read ? O_RDONLY : mode == Mode::create ? O_RDWR | O_CREAT : O_RDWR;
+  constexpr mode_t kRights = 0666;  // less the umask
+  do fd_ = ::open(path_.c_str(), flags | O_CLOEXEC, kRights);
   while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) throw local::IoError(fmt::format("cannot open '{}': {}", path_, system_reason(errno)));
   struct stat status;

@@ -24,7 +24,7 @@ class ByteSource {
 
 class ByteFile : public ByteSource {
  public:
-  enum class Mode { read, write };
+  enum class Mode { read, write, create };  // create: written, and made where there is none
   // Throws IoError naming the file and the system's reason.
   ByteFile(std::string path, Mode mode);
   // For reading; shared by all who have the same file, unchanged, open this way.

@@ -1,11 +1,13 @@
-// Files that exist only until what they hold is complete or given up, or kept for a run that goes on with them.
+// Files and folders that exist only until what they hold is complete or given up, or kept for a run that goes on with
+// them.
 #pragma once
 
 #include <string>
 
 namespace quarry::io {
 
-// A path whose file goes away: removed by the destructor, by whoever fails to make it, and by discard_partial_files().
+// A path whose file, or folder with all that is in it, goes away: removed by the destructor, by whoever fails to make
+// it, and by discard_partial_files().
 class Partial {
  public:
   // From here on the path is this object's; makes no file. Throws Cancelled after discard_partial_files(). `kept`: as
@@ -18,8 +20,8 @@ class Partial {
   const std::string& path() const { return path_; }
   // From here on the file stays where it is not renamed, for a later run that goes on with it.
   void keep();
-  // Gives the file its name for good, replacing what has that name. Throws IoError, or Cancelled where the file has
-  // been discarded: then nothing is replaced.
+  // Gives the file its name for good, replacing what has that name; a folder replaces a folder, in one step where the
+  // file system can do that. Throws IoError, or Cancelled where the file has been discarded: then nothing is replaced.
   void rename_to(const std::string& name);
 
  private:

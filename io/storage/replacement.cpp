@@ -92,6 +92,31 @@ int64_t copy_some(int from, int to, int64_t offset, int64_t bytes) {
 std::string unfinished_path(const std::string& file) { return real_path(file).value_or(file) + ".partial"; }
 std::string job_path(const std::string& unfinished) { return unfinished + ".job"; }
 
+void check_room(int fd, const std::string& name, double bytes, const std::string& note) {
+  struct statvfs space;
+  if (::fstatvfs(fd, &space) != 0) return;
+  const double room = static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
+  if (bytes <= room) return;
+  throw local::IoError(fmt::format("cannot write '{}': no space left on device: {:.0f} bytes are needed{}, {:.0f} free",
+                                   name, bytes, note, room));
+}
+
+bool lock_alone(int fd) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
+void take_owner(int fd, const struct stat& before, const std::string& name) {
+  // The owner may be another user's, whom only root can give the file back.
+  if (::fchown(fd, before.st_uid, before.st_gid) != 0)
+    local::log(local::LogLevel::debug, fmt::format("the owner of '{}' becomes its writer", name));
+  constexpr mode_t kRights = 07777;
+  if (::fchmod(fd, before.st_mode & kRights) != 0)
+    throw local::IoError(fmt::format("cannot write '{}': the mode of its copy: {}", name, system_reason(errno)));
+}
+
 void Replacement::find_target() {
   const std::optional<std::string> real = real_path(name_);
   target_ = real.value_or(name_);
@@ -133,7 +158,7 @@ Replacement::Replacement(const std::string& file, double more_bytes, Content con
     } else {
       copy(from, more_bytes);
     }
-    if (!fresh_) take_owner();
+    if (!fresh_) take_owner(fd_, before_, name_);
   } catch (...) {
     ::close(fd_);
     throw;
@@ -149,11 +174,7 @@ void Replacement::open_alone(bool empty) {
   for (int i = 0; i < kTries; ++i) {
     const int fd = ::open(path.c_str(), O_RDWR | (empty ? O_CREAT : 0) | O_CLOEXEC | O_NOFOLLOW, fresh_ ? 0666 : 0600);
     if (fd < 0) throw local::IoError(fmt::format("cannot write '{}': {}", name_, system_reason(errno)));
-    struct flock lock {};
-    lock.l_type = F_WRLCK;
-    lock.l_whence = SEEK_SET;
-    const bool held = ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
-    if (!held && (errno == EAGAIN || errno == EACCES)) {
+    if (!lock_alone(fd)) {
       ::close(fd);
       throw local::IoError(fmt::format("cannot write '{}': another process is writing '{}'", name_, path));
     }
@@ -179,13 +200,7 @@ void Replacement::open_alone(bool empty) {
 }
 
 void Replacement::check_room(double bytes) const {
-  struct statvfs space;
-  if (::fstatvfs(fd_, &space) != 0) return;
-  const double room = static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
-  if (bytes <= room) return;
-  const std::string copy = fresh_ ? "" : " (of which the copy of the file that is there takes a part)";
-  throw local::IoError(fmt::format("cannot write '{}': no space left on device: {:.0f} bytes are needed{}, {:.0f} free",
-                                   name_, bytes, copy, room));
+  io::check_room(fd_, name_, bytes, fresh_ ? "" : " (of which the copy of the file that is there takes a part)");
 }
 
 void Replacement::copy(int from, double more_bytes) {
@@ -225,14 +240,6 @@ void Replacement::copy(int from, double more_bytes) {
     }
   }
   copied_bytes_ = size;
-}
-
-void Replacement::take_owner() {
-  // The owner may be another user's, whom only root can give the file back.
-  if (::fchown(fd_, before_.st_uid, before_.st_gid) != 0)
-    local::log(local::LogLevel::debug, fmt::format("the owner of '{}' becomes its writer", name_));
-  if (::fchmod(fd_, before_.st_mode & 07777) != 0)
-    throw local::IoError(fmt::format("cannot write '{}': the mode of '{}': {}", name_, path(), system_reason(errno)));
 }
 
 void Replacement::sync() const {

@@ -16,6 +16,14 @@ std::string unfinished_path(const std::string& file);
 // Beside it, what a run that can be resumed notes of itself. Gone as soon as another run begins anew.
 std::string job_path(const std::string& unfinished);
 
+// Throws IoError where the device of an open file or folder has no room for so many bytes of the output `name`. `note`:
+// said of them.
+void check_room(int fd, const std::string& name, double bytes, const std::string& note = "");
+// Whether this process has the open file alone, until it closes it. True where the file system has no locks.
+bool lock_alone(int fd);
+// Gives an open file or folder the owner and mode that `before` tells of, which `name` has. Throws IoError.
+void take_owner(int fd, const struct stat& before, const std::string& name);
+
 // NAME.partial beside NAME: empty where there is no NAME or nothing of it is wanted, else a copy of it that shares its
 // blocks where the file system can do that; with the owner and mode of NAME. NAME itself is not touched before commit()
 // puts the other in its place.
@@ -49,7 +57,6 @@ class Replacement {
   void find_target();
   void open_alone(bool empty);
   void copy(int from, double more_bytes);
-  void take_owner();
   void check_room(double bytes) const;
 
   std::string name_;    // as the user gave it
