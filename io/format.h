@@ -30,7 +30,10 @@ class Format {
   // Whether a file is one array, so that `/` is the only object that needs to be named.
   virtual bool is_one_array() const { return false; }
 
-  // As Dataset::open() and list_objects(), of a regular file.
+  // Whether a file is a folder where every chunk has a file of its own: then chunks of a computation hold whole ones.
+  virtual bool has_chunk_files() const { return false; }
+
+  // As Dataset::open() and list_objects(), of a regular file or a folder that is recognised.
   virtual std::shared_ptr<Dataset> open(const std::string& file, const std::string& object) const = 0;
   virtual std::vector<ObjectInfo> list(const std::string& file, const std::string& object) const = 0;
   // Calls `use` with regions that together are what the file holds of a data set of this format, each no more than a
@@ -62,9 +65,11 @@ void add_format(const Format& format);
 // says what is wrong with it. Throws InvalidArgument (no such file, no regular file), IoError where it is of no known
 // format, naming them.
 const Format& format_of(const std::string& file);
-// Whether a format has the extension of the name, and whether one recognises the file that is there.
+// Whether a format has the extension of the name, and whether one recognises the file or folder that is there, or the
+// folder.
 bool knows_extension(const std::string& file);
 bool is_known(const std::string& file);
+bool is_known_folder(const std::string& file);
 // The format of a file to be written: that of the file that is there, else of the extension, else the first of
 // formats().
 const Format& format_to_write(const std::string& file);

@@ -36,7 +36,12 @@ struct OutputSpec {
   std::optional<OutputText> text = {};  // then shape and dtype do not count
   // What stands for missing elements: the attribute `_FillValue`, of the data set's dtype and one element, as netCDF's.
   std::optional<local::Scalar> fill_value = {};
+  int version = 0;  // of the format, where it has several: Zarr's 2 or 3; 0: that of what is there, else the usual one
 };
+
+// Chunks of at most so many bytes, or of one element: the shape, its longest axis halved as often as that takes. No
+// extent is 0.
+local::Dims usual_chunks(const local::Dims& shape, local::DType dtype, int64_t bytes);
 
 // Writes regions of one created data set; obtained from OutputFile::writer() on the creating rank, by deserialize()
 // elsewhere. Thread-safe.
@@ -63,7 +68,7 @@ class Writer {
   std::vector<std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& count) const;
   // Filtered: whether encoded chunks may lie anywhere in the file. Then any rank writes them by place(), into room of
   // OutputFile::reserve(), and the creating rank learns of them by OutputFile::add_placed(); else it stores them itself
-  // by OutputFile::write_encoded().
+  // by OutputFile::write_encoded(). Where Format::has_chunk_files() they need no room and nobody learns of them.
   virtual bool places_chunks() const { return false; }
   virtual PlacedChunk place(const local::Dims& chunk, int64_t offset, std::span<const std::byte> bytes);
   // Unfiltered: the CRC-32 of what is in the file in the box `region`, in C order.
@@ -76,7 +81,7 @@ class Writer {
   virtual int64_t bytes_written() const = 0;
 };
 
-// A file being written. Lives on one rank. All goes to NAME.partial, which begins as a copy of NAME where that exists
+// A file, or a folder, being written. Lives on one rank. All goes to NAME.partial, which begins as a copy of NAME where that exists
 // and replaces it at commit(). Until then NAME is not touched, whatever happens, and who has it open goes on reading
 // the old file afterwards too. Costs the room and, where the file system cannot share blocks, the time of the copy.
 class OutputFile {

@@ -65,7 +65,13 @@ std::string names_of_formats() {
   return text;
 }
 
-const Format* format_of_extension(const std::string& file) {
+std::string without_slashes(std::string file) {
+  while (file.size() > 1 && file.ends_with('/')) file.pop_back();
+  return file;
+}
+
+const Format* format_of_extension(const std::string& name) {
+  const std::string file = without_slashes(name);
   std::string extension = std::filesystem::path(file).extension().string();
   for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const Format* format : formats())
@@ -74,6 +80,11 @@ const Format* format_of_extension(const std::string& file) {
 }
 
 const Format* recognising(const std::string& file) {
+  if (std::error_code none; std::filesystem::is_directory(file, none)) {
+    for (const Format* format : formats())
+      if (format->recognises_folder(file)) return format;
+    return nullptr;
+  }
   const ByteFile bytes(file, ByteFile::Mode::read);
   for (const Format* format : formats())
     if (format->recognises(bytes)) return format;
@@ -100,13 +111,10 @@ std::vector<const Format*> formats() { return Registry::instance().all(); }
 void add_format(const Format& format) { Registry::instance().add(format); }
 
 const Format& format_of(const std::string& file) {
-  if (std::error_code none; std::filesystem::is_directory(file, none)) {
-    for (const Format* format : formats())
-      if (format->recognises_folder(file)) return *format;
-  }
-  check_regular_file(file);
-  // HDF5 files have another signature until then too; of others the name says it.
-  if (file.ends_with(".partial"))
+  const bool is_folder = is_known_folder(file);
+  if (!is_folder) check_regular_file(file);
+  // HDF5 files have another signature until then too, and folders no metadata; of others the name says it.
+  if (without_slashes(file).ends_with(".partial"))
     throw local::IoError(fmt::format("'{}' is an unfinished output: the run that was to make it has not ended", file));
   const Format* found = recognising(file);
   if (found == nullptr) found = format_of_extension(file);
@@ -116,13 +124,29 @@ const Format& format_of(const std::string& file) {
 
 bool knows_extension(const std::string& file) { return format_of_extension(file) != nullptr; }
 bool is_known(const std::string& file) { return recognising(file) != nullptr; }
+bool is_known_folder(const std::string& file) {
+  std::error_code none;
+  return std::filesystem::is_directory(file, none) && recognising(file) != nullptr;
+}
 
 const Format& format_to_write(const std::string& file) {
   std::error_code error;
-  const bool readable = std::filesystem::is_regular_file(file, error) && ::access(file.c_str(), R_OK) == 0;
+  const bool readable = (std::filesystem::is_regular_file(file, error) && ::access(file.c_str(), R_OK) == 0) ||
+                        std::filesystem::is_directory(file, error);
   const Format* found = readable ? recognising(file) : nullptr;
   if (found == nullptr) found = format_of_extension(file);
   return found != nullptr ? *found : *formats().front();
+}
+
+local::Dims usual_chunks(const local::Dims& shape, local::DType dtype, int64_t bytes) {
+  local::Dims chunks = shape;
+  for (int64_t& extent : chunks) extent = std::max<int64_t>(extent, 1);
+  while (local::element_count(chunks) * local::itemsize(dtype) > bytes) {
+    int64_t& longest = *std::max_element(chunks.begin(), chunks.end());
+    if (longest == 1) break;
+    longest = (longest + 1) / 2;
+  }
+  return chunks;
 }
 
 void Format::for_each_stored(const Dataset& dataset, int64_t bytes,

@@ -530,15 +530,19 @@ std::string padded(std::string dictionary) {
 
 }  // namespace
 
-std::string header_text(DType dtype, const Dims& shape) {
+std::string type_code(DType dtype) {
   std::string_view code;
   for (const TypeRow& row : kTypes)
     if (row.dtype == dtype) code = row.code;
+  return fmt::format("{}{}", local::itemsize(dtype) == 1 ? '|' : '<', code);
+}
+
+std::string header_text(DType dtype, const Dims& shape) {
   std::string extents;
   for (int d = 0; d < shape.size(); ++d) extents += fmt::format("{}{}", d > 0 ? ", " : "", shape[d]);
   if (shape.size() == 1) extents += ",";
-  std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
-                                 local::itemsize(dtype) == 1 ? '|' : '<', code, extents);
+  std::string text =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", type_code(dtype), extents);
   // Room for the first extent to grow, as NumPy leaves it.
   constexpr size_t kDigits = 21;
   if (!shape.empty()) text.append(kDigits - std::min(kDigits, std::to_string(shape[0]).size()), ' ');
@@ -547,7 +551,29 @@ std::string header_text(DType dtype, const Dims& shape) {
 
 std::string text_header(bool is_bytes, int64_t characters) {
   return padded(
-      fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': (), }}", is_bytes ? "|S" : "<U", characters));
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (), }}", text_code(is_bytes, characters)));
+}
+
+std::string text_code(bool is_bytes, int64_t characters) {
+  return fmt::format("{}{}", is_bytes ? "|S" : "<U", characters);
+}
+
+std::string text_element(const std::string& text, bool is_bytes) {
+  if (is_bytes) return text.empty() ? std::string(1, '\0') : text;
+  // UTF-8 to UTF-32, which has no invalid text: it comes from a program's own strings.
+  std::string data;
+  for (size_t at = 0; at < text.size();) {
+    const auto first = static_cast<unsigned char>(text[at]);
+    const int length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    constexpr unsigned kFirstBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t code = first & kFirstBits[length];
+    for (int i = 1; i < length && at + static_cast<size_t>(i) < text.size(); ++i)
+      code = code << 6 | (static_cast<unsigned char>(text[at + static_cast<size_t>(i)]) & 0x3fU);
+    for (int shift = 0; shift < 32; shift += 8) data.push_back(static_cast<char>(code >> shift));
+    at += static_cast<size_t>(length);
+  }
+  if (data.empty()) data.assign(4, '\0');
+  return data;
 }
 
 }  // namespace quarry::io::npy

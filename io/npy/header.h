@@ -48,9 +48,16 @@ Header read_header(const ByteSource& source, int64_t offset, int64_t end, const 
 // The type of a text such as "<f8" or "|b1". Throws IoError for what is none.
 Field parse_type(const std::string& code);
 
+// The text of a type, little-endian: "<f8", "|b1".
+std::string type_code(local::DType dtype);
+
 // What numpy.save() writes before the data: version 1.0, C order, little-endian.
 std::string header_text(local::DType dtype, const local::Dims& shape);
-// The same for a text (dtype <U) or bytes (|S) of 0 axes and `characters` code points or bytes.
+// The same for a text (dtype <U) or bytes (|S) of 0 axes and `characters` code points or bytes; text_code() is its
+// type.
 std::string text_header(bool is_bytes, int64_t characters);
+// The element that NumPy makes of a text in UTF-8, which is UTF-32, or of bytes; an empty one has a zero character.
+std::string text_element(const std::string& text, bool is_bytes);
+std::string text_code(bool is_bytes, int64_t characters);
 
 }  // namespace quarry::io::npy

@@ -123,23 +123,9 @@ class NpyWriter final : public Writer {
 
 // Text: what NumPy makes of a str or bytes.
 std::string text_member(const OutputText& text) {
-  if (text.is_bytes)
-    return text_header(true, std::max<int64_t>(std::ssize(text.value), 1)) +
-           (text.value.empty() ? std::string(1, '\0') : text.value);
-  // UTF-8 to UTF-32, which has no invalid text: it comes from a program's own strings.
-  std::string data;
-  for (size_t at = 0; at < text.value.size();) {
-    const auto first = static_cast<unsigned char>(text.value[at]);
-    const int length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    constexpr unsigned kFirstBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    uint32_t code = first & kFirstBits[length];
-    for (int i = 1; i < length && at + static_cast<size_t>(i) < text.value.size(); ++i)
-      code = code << 6 | (static_cast<unsigned char>(text.value[at + static_cast<size_t>(i)]) & 0x3fU);
-    for (int shift = 0; shift < 32; shift += 8) data.push_back(static_cast<char>(code >> shift));
-    at += static_cast<size_t>(length);
-  }
-  if (data.empty()) data.assign(4, '\0');
-  return text_header(false, std::ssize(data) / 4) + data;
+  const std::string element = text_element(text.value, text.is_bytes);
+  const int64_t character = text.is_bytes ? 1 : 4;  // bytes
+  return text_header(text.is_bytes, std::ssize(element) / character) + element;
 }
 
 void check_spec(const OutputSpec& spec) {

@@ -29,4 +29,15 @@ void throw_no_object(const std::string& file, const std::string& object, std::sp
   throw local::InvalidArgument(fmt::format("no object '{}' in '{}'{}", object, file, text));
 }
 
+void check_paths(std::span<const OutputSpec> specs) {
+  for (size_t i = 0; i < specs.size(); ++i)
+    for (size_t j = 0; j < specs.size(); ++j) {
+      if (i == j) continue;
+      const std::string &one = specs[i].object, &other = specs[j].object;
+      if (one == other && i < j) throw local::InvalidArgument(fmt::format("'{}' is to be written twice", one));
+      if (one != other && other.starts_with(one == "/" ? one : one + "/"))
+        throw local::InvalidArgument(fmt::format("'{}' cannot be a data set and the group of '{}'", one, other));
+    }
+}
+
 }  // namespace quarry::io

@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include "quarry/io/output.h"
+
 namespace quarry::io {
 
 // An absolute object path without empty or trailing components.
@@ -12,5 +14,8 @@ std::string normalized_object(const std::string& object);
 // Throws InvalidArgument: there is no such object, with the nearest of `names`.
 [[noreturn]] void throw_no_object(const std::string& file, const std::string& object,
                                   std::span<const std::string> names);
+
+// Throws InvalidArgument where two of the outputs, of normalized paths, have one path, or one is the group of another.
+void check_paths(std::span<const OutputSpec> specs);
 
 }  // namespace quarry::io

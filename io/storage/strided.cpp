@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "quarry/io/storage/runs.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 
@@ -156,6 +155,22 @@ void write_box(const ByteFile& file, int64_t offset, const Dims& shape, int64_t 
     runs.add(offset + dot(region.start, spans) + in_file, from + in_memory, run.bytes);
   });
   runs.flush();
+}
+
+void add_part(Runs& runs, const Part& part, int64_t offset, const Dims& block, const Dims& count, int64_t item,
+              const std::byte* from) {
+  const Dims spans = local::contiguous_strides(block, item), strides = local::contiguous_strides(count, item);
+  int outer = part.count.size();
+  int64_t run = item;
+  while (outer > 0) {
+    --outer;
+    run *= part.count[outer];
+    if (part.count[outer] != block[outer] || part.count[outer] != count[outer]) break;
+  }
+  const std::byte* const source = from + dot(part.at, strides);
+  for_each_offset(part.count, spans, strides, 0, outer, [&](int64_t in_file, int64_t in_memory) {
+    runs.add(offset + dot(part.first, spans) + in_file, source + in_memory, run);
+  });
 }
 
 }  // namespace quarry::io

@@ -13,6 +13,7 @@
 #include "quarry/io/byte_file.h"
 #include "quarry/io/dataset.h"
 #include "quarry/io/storage/pieces.h"
+#include "quarry/io/storage/runs.h"
 
 namespace quarry::io {
 
@@ -65,5 +66,10 @@ class StridedReader {
 // Writes C-contiguous `from` into the box `region` (steps 1) of a C-ordered array of `shape` that begins at `offset`.
 void write_box(const ByteFile& file, int64_t offset, const local::Dims& shape, int64_t item,
                const local::Region& region, const std::byte* from);
+
+// Adds the runs of a part of a C-contiguous region of `count` elements at `from`: where they belong in a C-ordered
+// block of the file that begins at `offset`.
+void add_part(Runs& runs, const Part& part, int64_t offset, const local::Dims& block, const local::Dims& count,
+              int64_t item, const std::byte* from);
 
 }  // namespace quarry::io

@@ -81,18 +81,6 @@ OutputSpec checked_spec(OutputSpec spec) {
   return spec;
 }
 
-void check_paths(const std::vector<OutputSpec>& specs) {
-  for (size_t i = 0; i < specs.size(); ++i)
-    for (size_t j = 0; j < specs.size(); ++j) {
-      if (i == j) continue;
-      if (specs[i].object == specs[j].object && i < j)
-        throw local::InvalidArgument(fmt::format("'{}' is to be written twice", specs[i].object));
-      if (specs[j].object.starts_with(specs[i].object + "/"))
-        throw local::InvalidArgument(
-            fmt::format("'{}' cannot be a data set and the group of '{}'", specs[i].object, specs[j].object));
-    }
-}
-
 // h5py's types of str and of bytes.
 Handle text_type(const OutputText& text) {
   Handle type = check_handle(H5Tcopy(H5T_C_S1), "string type");

@@ -8,7 +8,7 @@
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/io/storage/inflate.h"
 #include "quarry/io/storage/pieces.h"
-#include "quarry/io/storage/runs.h"
+#include "quarry/io/storage/strided.h"
 #include "quarry/io/storage/trace.h"
 #include "quarry/local/base/log.h"
 
@@ -55,7 +55,6 @@ void Hdf5Writer::write(const local::Region& region, const void* from) {
   const int64_t item = local::itemsize(info.dtype), bytes = region.elements() * item;
   const TraceCall traced("write", "write", spec_.object, region.start, bytes, "direct");
   const Dims block = info.chunks ? *info.chunks : info.shape;
-  const Dims spans = local::contiguous_strides(block, item), strides = local::contiguous_strides(region.count, item);
   try {
     Runs runs(file());
     PartCursor cursor(ascending, info.shape, block);
@@ -66,17 +65,7 @@ void Hdf5Writer::write(const local::Region& region, const void* from) {
         QUARRY_CHECK(entry);  // allocated early
         offset = entry->address;
       }
-      int outer = part.count.size();
-      int64_t run = item;
-      while (outer > 0) {
-        --outer;
-        run *= part.count[outer];
-        if (part.count[outer] != block[outer] || part.count[outer] != region.count[outer]) break;
-      }
-      const std::byte* const source = static_cast<const std::byte*>(from) + dot(part.at, strides);
-      for_each_offset(part.count, spans, strides, 0, outer, [&](int64_t in_file, int64_t in_memory) {
-        runs.add(offset + dot(part.first, spans) + in_file, source + in_memory, run);
-      });
+      add_part(runs, part, offset, block, region.count, item, static_cast<const std::byte*>(from));
     }
     runs.flush();
   } catch (const local::IoError& error) {
