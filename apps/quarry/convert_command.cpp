@@ -61,7 +61,8 @@ class Conversion {
     }
     job_.step("converting");
     job_.note_plan("convert", arrays, /*write=*/true);
-    detail::store_outputs(to_.file, items, {.overwrite = options_.overwrite});
+    const int version = options_.common.store(options_.overwrite).version;
+    detail::store_outputs(to_.file, items, {.overwrite = options_.overwrite, .version = version});
     return 0;
   }
 

@@ -26,6 +26,7 @@
 #include "quarry/chunked/runtime/machine_rates.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/io/dataset.h"
+#include "quarry/io/format.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/message.h"
 
@@ -359,17 +360,20 @@ void check_output(const std::string& file, std::span<const std::string> objects,
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
-  if (fs::is_directory(status)) throw InvalidArgument("the output " + file + " is a directory");
+  const bool is_folder = fs::is_directory(status);
+  if (is_folder && !io::is_known_folder(file)) throw InvalidArgument("the output " + file + " is a directory");
   if (!fs::exists(status)) {
     check_folder("the output " + file, file);
     check_room(file, bytes);
     return;
   }
-  // The file is replaced by another one beside it.
+  if (const io::Format& format = io::format_to_write(file); !is_folder && format.has_chunk_files())
+    throw InvalidArgument(fmt::format("the output {} is a file, and one of {} is a folder", file, format.name()));
+  // The file, or folder, is replaced by another one beside it.
   fs::path target = fs::canonical(file, error);
   if (error) target = file;
   const std::string directory = target.has_parent_path() ? target.parent_path().string() : ".";
-  if (access(file.c_str(), R_OK | W_OK) != 0 || access(directory.c_str(), W_OK | X_OK) != 0) {
+  if (access(file.c_str(), R_OK | W_OK | (is_folder ? X_OK : 0)) != 0 || access(directory.c_str(), W_OK | X_OK) != 0) {
     throw InvalidArgument("the output " + file + " cannot be written: " + std::strerror(errno));
   }
   check_room(target.string(), bytes);

@@ -181,6 +181,7 @@ class LocalEvaluation {
       else
         specs.push_back(
             {item.path, item.array->shape(), item.array->dtype(), std::nullopt, {}, {}, {}, item.fill_value});
+      specs.back().version = how.version;
     }
     if (how.chunks || !how.filters.empty()) throw InvalidArgument("--out-chunks and --out-filter are not for --local");
     check_output(output.file, paths, options_.overwrite);

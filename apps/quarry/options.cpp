@@ -187,6 +187,8 @@ StoreOptions CommonOptions::store(bool overwrite) const {
   result.chunks = value(Option::out_chunks).extents();
   const OptionValue filters = value(Option::out_filter);
   result.filters = parse_filters(filters.text(), filters.source());
+  const OptionValue version = value(Option::out_zarr);
+  if (version.is_given()) result.version = version.text() == "3" ? 3 : 2;
   return result;
 }
 

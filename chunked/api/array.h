@@ -305,6 +305,7 @@ struct StoreOptions {
   bool overwrite = false;
   std::optional<Dims> chunks = {};  // of the file; default: contiguous unless filtered
   std::vector<io::Filter> filters = {};
+  int version = 0;  // Zarr: 2 or 3; 0: that of the folder that is there, else 2
   // The output is kept where the run ends before it is complete: FILE.partial and, beside it, what is done and on the
   // device. The next store() of the same arrays with this option, on any number of ranks, goes on with it and makes
   // only what is missing; the result has the same bits. Throws InvalidArgument where what is kept is of other inputs,

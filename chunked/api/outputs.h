@@ -19,7 +19,7 @@ struct OutputItem {
   std::optional<Dims> chunks = {};
   std::vector<io::Filter> filters = {};
 };
-// As store(), of whose options `overwrite` alone counts.
+// As store(), of whose options `overwrite` and `version` alone count.
 void store_outputs(const std::string& file, const std::vector<OutputItem>& items, const StoreOptions& options);
 
 }  // namespace quarry::detail

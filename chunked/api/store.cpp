@@ -31,17 +31,7 @@ namespace {
 using exec::offset_of;
 using exec::Sink;
 
-// Chunks of a file that nobody specified: about a mebibyte, halving the longest axis.
-Dims default_file_chunks(const Dims& shape, local::DType dtype) {
-  constexpr int64_t kBytes = 1 << 20;
-  Dims chunks = shape;
-  for (int64_t& extent : chunks) extent = std::max<int64_t>(extent, 1);
-  while (local::element_count(chunks) * local::itemsize(dtype) > kBytes) {
-    int64_t& longest = *std::max_element(chunks.begin(), chunks.end());
-    longest = (longest + 1) / 2;
-  }
-  return chunks;
-}
+constexpr int64_t kFilteredChunkBytes = 1 << 20;  // of a file's chunks that nobody specified
 
 // Writes the file chunks inside a chunk of the computation through the filters.
 void write_filtered(const io::Writer& writer, const Region& box, const void* data, std::span<std::byte> scratch,
@@ -156,10 +146,14 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
       const std::optional<Dims>& chunks = mine != nullptr ? mine->chunks : options.chunks;
       if (chunks && chunks->size() == item.array.ndim()) spec.chunks = chunks;
       spec.filters = mine != nullptr ? mine->filters : options.filters;
-      if (!spec.filters.empty() && !spec.chunks) spec.chunks = default_file_chunks(spec.shape, spec.dtype);
+      if (!spec.filters.empty() && !spec.chunks)
+        spec.chunks = io::usual_chunks(spec.shape, spec.dtype, kFilteredChunkBytes);
     }
+    spec.version = options.version;
     format.prepare(spec);
-    arrays.push_back(spec.filters.empty() ? item.array : aligned(item.array, *spec.chunks));
+    // Where chunks are files, each is made by one rank.
+    const bool whole = spec.chunks && (!spec.filters.empty() || format.has_chunk_files());
+    arrays.push_back(whole ? aligned(item.array, *spec.chunks) : item.array);
     const std::map<std::string, std::string>& provenance = runtime.internals().provenance;
     spec.attributes.insert(provenance.begin(), provenance.end());
     if (!provenance.empty()) spec.attributes["quarry_chunks"] = local::to_string(arrays.back().chunks().largest());

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "quarry/io/byte_file.h"
+#include "quarry/io/format.h"
 #include "quarry/io/partial.h"
 #include "quarry/local/base/error.h"
 
@@ -59,7 +60,10 @@ EncodedChunks::EncodedChunks(comm::Communicator& communicator, io::OutputFile* o
     spools_.push_back(spools ? std::make_unique<Spool>(spool_path(i, communicator.rank())) : nullptr);
   }
   // The same on all ranks.
-  if (std::ranges::any_of(writers_, [](const auto& writer) { return writer->places_chunks(); }))
+  const auto needs_room = [](const auto& writer) {
+    return writer->places_chunks() && !writer->format().has_chunk_files();
+  };
+  if (std::ranges::any_of(writers_, needs_room))
     extents_.emplace(communicator, [this](int64_t bytes) { return output_->reserve(bytes); });
 }
 
@@ -71,6 +75,10 @@ std::string EncodedChunks::spool_path(size_t item, int rank) const {
 
 void EncodedChunks::put(size_t item, const Dims& chunk, std::span<const std::byte> bytes) {
   io::Writer& writer = *writers_[item];
+  if (writer.places_chunks() && writer.format().has_chunk_files()) {
+    writer.place(chunk, /*offset=*/0, bytes);
+    return;
+  }
   if (writer.places_chunks()) {
     const io::PlacedChunk placed = writer.place(chunk, extents_->take(std::ssize(bytes)), bytes);
     if (note_) note_(item, placed, bytes);
@@ -91,6 +99,7 @@ void EncodedChunks::flush() {
 void EncodedChunks::hand_over() {
   const auto ranks = static_cast<size_t>(communicator_.size());
   for (size_t item = 0; item < writers_.size(); ++item) {
+    if (writers_[item]->format().has_chunk_files()) continue;
     if (!writers_[item]->places_chunks()) {
       for (int rank = 1; output_ && spools_[item] && rank < communicator_.size(); ++rank) store_spool(item, rank);
       continue;

@@ -17,8 +17,8 @@
 namespace quarry::exec {
 
 // Where the format lets chunks lie anywhere, every rank writes its own into room that it reserved, and the creating
-// rank learns at the end where they are. Else it stores its own at once, and those of other ranks wait in spool files
-// beside the output.
+// rank learns at the end where they are; where chunks are files, without either. Else it stores its own at once, and
+// those of other ranks wait in spool files beside the output.
 class EncodedChunks {
  public:
   // Takes note of a chunk that has been placed.

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import shutil
 import zlib
 
 from support import CliTest, main, np
@@ -270,6 +271,115 @@ class ZarrFolders(CliTest):
         self.fails(2, "damaged", "eval", "sum(x)", "-i", "x=l.zarr:/")
         self.make("l.zarr", self.v2(array, [4, 4]), array, (4, 4), lambda i: "0.0", encode=lambda data: data[:-8])
         self.fails(1, "it has 120 bytes instead of 128", "eval", "sum(x)", "-i", "x=l.zarr:/")
+
+
+class ZarrOutputs(CliTest):
+    """What is written, read by this test itself: chunks are files, and Python decodes zlib and gzip."""
+
+    def array(self, folder):
+        folder = self.dir / folder
+        v2 = (folder / ".zarray").exists()
+        meta = json.loads((folder / (".zarray" if v2 else "zarr.json")).read_text())
+        shape = meta["shape"]
+        chunks = meta["chunks"] if v2 else meta["chunk_grid"]["configuration"]["chunk_shape"]
+        dtype = np.dtype(meta["dtype"] if v2 else meta["data_type"])
+        decode = bytes
+        if v2 and meta["compressor"]:
+            self.assertEqual(meta["compressor"]["id"], "zlib")
+            decode = zlib.decompress
+        if not v2 and len(meta["codecs"]) > 1:
+            self.assertEqual(meta["codecs"][1]["name"], "gzip")
+            decode = gzip.decompress
+        out = np.full(shape, 77, dtype)
+        for index in np.ndindex(*[-(-n // c) for n, c in zip(shape, chunks)]):
+            name = ".".join(map(str, index)) or "0"
+            data = decode((folder / (name if v2 else "/".join(["c", *map(str, index)]))).read_bytes())
+            if v2 and meta["filters"]:
+                self.assertEqual(meta["filters"], [{"id": "shuffle", "elementsize": dtype.itemsize}])
+                data = np.frombuffer(data, "u1").reshape(dtype.itemsize, -1).T.tobytes()
+            part = np.frombuffer(data, dtype).reshape(chunks)
+            place = tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, chunks, shape))
+            out[place] = part[tuple(slice(0, s.stop - s.start) for s in place)]
+        return out
+
+    def leftovers(self):
+        return [path.name for path in self.dir.rglob("*") if ".partial" in path.name or "lock" in path.name]
+
+    def test_all_ranks_write(self):
+        random = np.random.default_rng(5)
+        for number, (dtype, shape) in enumerate([("f8", (300, 200)), ("?", (1000,)), ("c8", (40, 30, 20)), ("f2", (128, 65)), ("u8", (3, 7))]):
+            array = (random.random(shape) * 50).astype(dtype)
+            self.write("in.h5", **{f"x{number}": array})
+            for ranks, more in [(0, []), (2, ["--out-filter", "shuffle,deflate:2"]), (3, ["--out-zarr", "3", "--out-filter", "deflate"]), (2, ["--out-chunks", ",".join(str(max(1, n // 3)) for n in shape)])]:
+                self.ok("eval", "x[::-1]", "-i", f"x=in.h5:/x{number}", "-o", "o.zarr", "--chunks", ",".join(str(max(1, n // 2 + 1)) for n in shape), *more, "--memory", "64MiB", ranks=ranks)
+                np.testing.assert_array_equal(self.array("o.zarr/result"), array[::-1])
+                self.ok("eval", "y", "-i", "y=o.zarr:/result", "-o", "o.npy", "--overwrite")  # quarry's own reader
+                np.testing.assert_array_equal(np.load(self.path("o.npy")), array[::-1])
+                shutil.rmtree(self.dir / "o.zarr")
+        self.assertEqual(self.leftovers(), [])
+
+    def test_groups_attributes_and_what_is_there(self):
+        (self.dir / "s.q").write_text("a = arange(12.).reshape(3, 4)\nb = 3\nc = zeros((0, 2))\n")
+        self.ok("eval", "-f", "s.q", "-o", "o.zarr:/g", ranks=2)
+        np.testing.assert_array_equal(self.array("o.zarr/g/a"), np.arange(12.0).reshape(3, 4))
+        self.assertEqual(self.array("o.zarr/g/b"), 3)
+        self.assertEqual(self.array("o.zarr/g/c").shape, (0, 2))
+        self.assertIn("quarry_version", json.loads((self.dir / "o.zarr/g/a/.zattrs").read_text()))
+        listing = self.ok("info", "o.zarr").out
+        self.assertRegex(listing, r"(?s)/g/a  \(3, 4\) float64.*/g/b  \(\) int64.*/g/c  \(0, 2\) float64")
+        self.assertIn("quarry_version", listing)
+        self.fails(2, "o.zarr:/g/a exists; --overwrite replaces it", "eval", "ones(2)", "-o", "o.zarr:/g/a")
+        self.fails(2, "/g is a group", "eval", "ones(2)", "-o", "o.zarr:/g")
+        self.fails(2, "'/g/a' is no group", "eval", "ones(2)", "-o", "o.zarr:/g/a/b")
+        self.ok("eval", "ones(2)", "-o", "o.zarr:/g/a", "--overwrite", "--local")
+        np.testing.assert_array_equal(self.array("o.zarr/g/a"), np.ones(2))
+        self.ok("eval", "x + y", "-i", "x=o.zarr:/g/a", "-i", "y=o.zarr:/g/b", "-o", "o.zarr:/sum", ranks=2)  # read and written in one run
+        np.testing.assert_array_equal(self.array("o.zarr/sum"), np.full(2, 4.0))
+        self.assertEqual(self.array("o.zarr/g/b"), 3)
+        self.fails(2, "version 2", "eval", "ones(2)", "-o", "o.zarr:/z", "--out-zarr", "3")
+        self.assertEqual(self.leftovers(), [])
+
+    def test_masked_results(self):
+        self.write("in.h5", x=np.array([1.0, -2.0, 3.0]), n=np.array([1, -2, 3], "i2"))
+        for version in "23":
+            for name in "xn":
+                self.ok("eval", "ma.masked_where(x < 0, x)", "-i", f"x=in.h5:/{name}", "-o", f"{name}{version}.zarr", "--out-zarr", version)
+                shown = self.evaluate("x.sum()", "-i", f"x={name}{version}.zarr:/result", "--masked")
+                self.assertEqual(float(shown), 4)
+
+    def test_what_cannot_be_written(self):
+        self.fails(2, "a Zarr array of version 2 has the filters .* and not fletcher32", "eval", "ones(3)", "-o", "o.zarr", "--out-filter", "fletcher32")
+        self.fails(2, "a Zarr array of version 3 has the filters .* and not lz4", "eval", "ones(3)", "-o", "o.zarr", "--out-filter", "lz4", "--out-zarr", "3")
+        self.fails(2, "cannot be resumed", "eval", "ones(3)", "-o", "o.zarr", "--resume")
+        (self.dir / "f.zarr").write_text("text")
+        self.fails(2, "f.zarr is a file, and one of Zarr is a folder", "eval", "ones(3)", "-o", "f.zarr")
+        (self.dir / "d.zarr").mkdir()
+        (self.dir / "d.zarr/mine").write_text("text")
+        self.fails(2, "d.zarr is a directory", "eval", "ones(3)", "-o", "d.zarr", "--overwrite")
+        self.fails(2, "no directory none", "eval", "ones(3)", "-o", "none/o.zarr")
+        self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["d.zarr", "f.zarr"])
+        # A disk that becomes full while all ranks write.
+        self.ok("eval", "arange(1000.)", "-o", "o.zarr:/before")
+        for filters in ["none", "zstd"]:
+            self.fails(1, "no space left on device", "eval", "random.default_rng(1).random((2000, 1000))", "-o", "o.zarr:/x", "--out-chunks", "700,1000", "--out-filter", filters, ranks=2, file_limit=4 << 20)
+            np.testing.assert_array_equal(self.array("o.zarr/before"), np.arange(1000.0))
+            self.assertEqual(sorted(path.name for path in (self.dir / "o.zarr").iterdir()), [".zgroup", "before"])
+        self.assertEqual(self.leftovers(), [])
+
+    def test_an_interrupted_output_is_no_output(self):
+        slow = "(random.default_rng(1).random((60000, 3000)) ** 1.1).map_blocks(lambda b: sin(b))"
+        for signal, ranks in [(15, 2), (9, 0)]:
+            process = self.start("eval", slow, "-o", "o.zarr", "--out-chunks", "500,500", "--out-filter", "deflate:9", "--memory", "256MiB", ranks=ranks)
+            self.wait_until_computing(process, "o.zarr", seconds=0.5)
+            process.send_signal(signal)
+            process.communicate(timeout=60)
+            self.assertNotEqual(process.returncode, 0)
+            self.assertFalse((self.dir / "o.zarr").exists())
+        self.assertEqual([path for path in self.dir.rglob(".z*")], [])
+        self.fails(2, "o.zarr.partial", "info", "o.zarr.partial")
+        self.ok("eval", "ones(3)", "-o", "o.zarr")  # takes over what is left
+        np.testing.assert_array_equal(self.array("o.zarr/result"), np.ones(3))
+        self.assertEqual(self.leftovers(), [])
 
 
 main()
