@@ -8,6 +8,6 @@
 
 namespace quarry::io {
 
-using Attribute = std::variant<int64_t, double, std::string, std::vector<double>>;
+using Attribute = std::variant<int64_t, double, std::string, std::vector<double>, std::vector<std::string>>;
 
 }  // namespace quarry::io

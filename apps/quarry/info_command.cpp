@@ -21,24 +21,23 @@ namespace quarry::apps {
 
 namespace {
 
-std::string attribute_text(const io::Attribute& attribute) {
-  struct Text {
-    std::string operator()(int64_t value) const { return std::to_string(value); }
-    std::string operator()(double value) const { return fmt::format("{}", value); }
-    std::string operator()(const std::string& value) const {
-      constexpr size_t kLongest = 60;
-      return value.size() > kLongest ? "\"" + value.substr(0, kLongest) + "...\"" : "\"" + value + "\"";
-    }
-    std::string operator()(const std::vector<double>& values) const {
-      constexpr size_t kMost = 6;
-      std::string text = "[";
-      for (size_t i = 0; i < std::min(values.size(), kMost); ++i)
-        text += (i > 0 ? ", " : "") + fmt::format("{}", values[i]);
-      return text + (values.size() > kMost ? ", ...]" : "]");
-    }
-  };
-  return std::visit(Text{}, attribute);
-}
+struct AttributeText {
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return fmt::format("{}", value); }
+  std::string operator()(const std::string& value) const {
+    constexpr size_t kLongest = 60;
+    return value.size() > kLongest ? "\"" + value.substr(0, kLongest) + "...\"" : "\"" + value + "\"";
+  }
+  template <class T>
+  std::string operator()(const std::vector<T>& values) const {
+    constexpr size_t kMost = 6;
+    std::string text = "[";
+    for (size_t i = 0; i < std::min(values.size(), kMost); ++i) text += (i > 0 ? ", " : "") + (*this)(values[i]);
+    return text + (values.size() > kMost ? ", ...]" : "]");
+  }
+};
+
+std::string attribute_text(const io::Attribute& attribute) { return std::visit(AttributeText{}, attribute); }
 
 bool never_written(const io::DatasetInfo& info, int64_t bytes) {
   if (bytes == 0 || info.stored_bytes > 0 || !info.direct) return false;

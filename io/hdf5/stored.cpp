@@ -12,6 +12,10 @@ void put_attribute(ByteWriter& out, const Attribute& attribute) {
   if (const auto* text = std::get_if<std::string>(&attribute)) out.put_string(*text);
   if (const auto* values = std::get_if<std::vector<double>>(&attribute))
     out.put_bytes(std::as_bytes(std::span(*values)));
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute)) {
+    out.put<int64_t>(std::ssize(*texts));
+    for (const std::string& text : *texts) out.put_string(text);
+  }
 }
 
 Attribute get_attribute(ByteReader& in) {
@@ -22,11 +26,16 @@ Attribute get_attribute(ByteReader& in) {
       return in.get<double>();
     case 2:
       return in.get_string();
-    default: {
+    case 3: {
       const auto bytes = in.get_bytes();
       std::vector<double> values(bytes.size() / sizeof(double));
       if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(double));
       return values;
+    }
+    default: {
+      std::vector<std::string> texts(static_cast<size_t>(in.get<int64_t>()));
+      for (std::string& text : texts) text = in.get_string();
+      return texts;
     }
   }
 }

@@ -116,7 +116,11 @@ std::map<std::string, Attribute> attributes_of(const json& object) {
       std::vector<double> numbers;
       for (const json& item : value)
         if (const std::optional<double> number = number_of(item)) numbers.push_back(*number);
-      if (numbers.size() == value.size()) out.emplace(name, std::move(numbers));
+      const bool are_texts = !value.empty() && std::ranges::all_of(value, &json::is_string);
+      if (numbers.size() == value.size())
+        out.emplace(name, std::move(numbers));
+      else if (are_texts)
+        out.emplace(name, value.get<std::vector<std::string>>());
     }
   }
   return out;
@@ -132,6 +136,7 @@ json json_of(const Attribute& attribute) {
       for (const double value : values) out.push_back(marked(value));
       return out;
     }
+    json operator()(const std::vector<std::string>& values) const { return values; }
   };
   return std::visit(Maker{}, attribute);
 }

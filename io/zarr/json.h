@@ -14,7 +14,8 @@ namespace quarry::io::zarr {
 nlohmann::json parse_object(const std::string& text, const std::string& name);
 std::string to_text(const nlohmann::json& value);
 
-// Numbers, texts and lists of numbers; a list of one number is given as the number. What is something else is left out.
+// Numbers, texts and lists of numbers or of texts; a list of one number is given as the number. What is something else
+// is left out.
 std::map<std::string, Attribute> attributes_of(const nlohmann::json& object);
 nlohmann::json json_of(const Attribute& attribute);
 

@@ -68,7 +68,7 @@ double real(const Type& type, std::span<const std::byte> bytes) {
   return static_cast<double>(negative ? -value : value);
 }
 
-std::optional<Attribute> text(const Metadata& file, const Type& type, std::span<const std::byte> bytes) {
+std::optional<std::string> text(const Metadata& file, const Type& type, std::span<const std::byte> bytes) {
   if (type.kind == Type::Kind::text) {
     if (type.bytes > kMaxText) return std::nullopt;
     return fixed_text(bytes, type.padding);
@@ -96,8 +96,15 @@ std::optional<Attribute> read_attribute_value(const Metadata& file, const Type& 
   using Kind = Type::Kind;
   if (elements > kMaxElements) return std::nullopt;
   if (type.is_text) {
-    if (elements != 1) return std::nullopt;
-    return text(file, type, bytes);
+    if (is_scalar || elements == 1) return text(file, type, bytes);
+    std::vector<std::string> texts;
+    for (int64_t i = 0; i < elements; ++i) {
+      const auto item = static_cast<size_t>(type.bytes);
+      std::optional<std::string> one = text(file, type, bytes.subspan(static_cast<size_t>(i) * item, item));
+      if (!one) return std::nullopt;
+      texts.push_back(std::move(*one));
+    }
+    return texts;
   }
   const bool is_integer = type.kind == Kind::integer;
   if (!is_integer && (type.kind != Kind::real || type.order == Type::Order::other)) return std::nullopt;
