@@ -27,6 +27,8 @@ class Format {
 
   // The same of a folder.
   virtual bool recognises_folder(const std::string& /*path*/) const { return false; }
+  // Whether arrays of a file are in groups, which have attributes of their own.
+  virtual bool has_groups() const { return false; }
   // Whether a file is one array, so that `/` is the only object that needs to be named.
   virtual bool is_one_array() const { return false; }
 

@@ -36,6 +36,9 @@ struct OutputSpec {
   std::optional<OutputText> text = {};  // then shape and dtype do not count
   // What stands for missing elements: the attribute `_FillValue`, of the data set's dtype and one element, as netCDF's.
   std::optional<local::Scalar> fill_value = {};
+  // A group with its attributes, made where there is none; then nothing else counts, and it has no writer. Of one that
+  // is there other attributes stay, and with overwrite those of the same names are replaced. For Format::has_groups().
+  bool is_group = false;
   int version = 0;  // of the format, where it has several: Zarr's 2 or 3; 0: that of what is there, else the usual one
 };
 
@@ -81,9 +84,10 @@ class Writer {
   virtual int64_t bytes_written() const = 0;
 };
 
-// A file, or a folder, being written. Lives on one rank. All goes to NAME.partial, which begins as a copy of NAME where that exists
-// and replaces it at commit(). Until then NAME is not touched, whatever happens, and who has it open goes on reading
-// the old file afterwards too. Costs the room and, where the file system cannot share blocks, the time of the copy.
+// A file, or a folder, being written. Lives on one rank. All goes to NAME.partial, which begins as a copy of NAME where
+// that exists and replaces it at commit(). Until then NAME is not touched, whatever happens, and who has it open goes
+// on reading the old file afterwards too. Costs the room and, where the file system cannot share blocks, the time of
+// the copy.
 class OutputFile {
  public:
   // Throws InvalidArgument for text with a zero character, where an object exists and !overwrite (a group is never
@@ -91,7 +95,7 @@ class OutputFile {
   // not the room, holds a file of another kind, or is being written by another process.
   static std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
   virtual ~OutputFile() = default;
-  virtual std::shared_ptr<Writer> writer(size_t index) = 0;  // null of a text
+  virtual std::shared_ptr<Writer> writer(size_t index) = 0;  // null of a text or group
   // Stores one encoded chunk. Thread-safe; calls may wait for each other.
   virtual void write_encoded(size_t index, const local::Dims& chunk, std::span<const std::byte> bytes) = 0;
   // Room for that many bytes of encoded chunks, where writers place them. Thread-safe.

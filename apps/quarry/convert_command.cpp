@@ -62,7 +62,7 @@ class Conversion {
     job_.step("converting");
     job_.note_plan("convert", arrays, /*write=*/true);
     const int version = options_.common.store(options_.overwrite).version;
-    detail::store_outputs(to_.file, items, {.overwrite = options_.overwrite, .version = version});
+    detail::store_outputs(to_.file, items, groups_of(objects), {.overwrite = options_.overwrite, .version = version});
     return 0;
   }
 
@@ -99,12 +99,30 @@ class Conversion {
     return base + (from_object_ == "/" ? name : name.substr(from_object_.size()));
   }
 
+  // Where a group goes.
+  std::string group_path(const std::string& path) const {
+    const std::string base = to_.object == "/" ? "" : to_.object;
+    if (base.empty()) return path;
+    const std::string below = from_object_ == "/" ? path : path.substr(from_object_.size());
+    return below.empty() || below == "/" ? base : base + below;
+  }
+
+  detail::GroupAttributes groups_of(const FileObjects& objects) const {
+    detail::GroupAttributes out;
+    for (const auto& [path, attributes] : objects.groups) out.emplace(group_path(path), without_provenance(attributes));
+    return out;
+  }
+
+  static std::map<std::string, io::Attribute> without_provenance(std::map<std::string, io::Attribute> attributes) {
+    std::erase_if(attributes, [](const auto& entry) { return entry.first.starts_with("quarry_"); });
+    return attributes;
+  }
+
   detail::OutputItem item_of(const io::DatasetInfo& info) const {
     detail::OutputItem out;
     Array array = load(from_.file, info.object);
     if (!options_.dtype.empty()) array = array.astype(*local::parse_dtype(options_.dtype));
-    out.attributes = info.attributes;
-    std::erase_if(out.attributes, [](const auto& entry) { return entry.first.starts_with("quarry_"); });
+    out.attributes = without_provenance(info.attributes);
     // netCDF's, which has the data set's dtype.
     if (const auto fill = out.attributes.find("_FillValue"); fill != out.attributes.end()) {
       std::optional<Scalar> value;
@@ -167,11 +185,12 @@ class Conversion {
 RunCommand add_convert_command(CLI::App& parser) {
   CLI::App* command = parser.add_subcommand(
       "convert",
-      "Copy the data sets of a file, or one of them, to another file of any format: names and attributes are kept; "
+      "Copy the data sets of a file, or one of them, to another file of any format: names, groups and attributes are "
+      "kept; "
       "--out-chunks, --out-filter and --dtype rechunk, recompress and cast");
   command->footer(
-      "Without --out-chunks and --out-filter, HDF5 to HDF5 keeps each data set's chunks and filters. Attributes of "
-      "groups and what is no array of numbers are not copied.");
+      "Without --out-chunks and --out-filter, HDF5 to HDF5 keeps each data set's chunks and filters. What is "
+      "no array of numbers is not copied, and where the output's format has no attributes they are left out.");
   const auto options = std::make_shared<ConvertOptions>();
   command->add_option("FILE[:/OBJECT]", options->input, "The file, and the data set or group in it")->required();
   command->add_option("-o,--output", options->output, "The other file; its name says its format")

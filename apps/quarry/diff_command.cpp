@@ -58,6 +58,13 @@ bool same_value(const io::Attribute& a, const io::Attribute& b) {
   const auto* const xs = std::get_if<std::vector<double>>(&a);
   const auto* const ys = std::get_if<std::vector<double>>(&b);
   if (xs != nullptr && ys != nullptr) return std::ranges::equal(*xs, *ys, same);
+  // HDF5 has a list of one text as the text.
+  const auto texts = [](const io::Attribute& value) -> std::optional<std::vector<std::string>> {
+    if (const auto* one = std::get_if<std::string>(&value)) return std::vector<std::string>{*one};
+    if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return *list;
+    return std::nullopt;
+  };
+  if (const auto first = texts(a)) return first == texts(b);
   return a == b;
 }
 
@@ -147,10 +154,12 @@ class Comparison {
       compare(*pair.first, *pair.second, name);
     }
     if (!options_.values_only) {
-      for (const auto& [name, attributes] : a.groups) {
-        const auto other = b.groups.find(name);
-        if (other == b.groups.end()) continue;  // its data sets were missed
-        const std::string text = different_attributes(attributes, other->second);
+      // One that is missing has no attributes; its data sets were missed.
+      std::map<std::string, std::pair<Attributes, Attributes>> groups;
+      for (const auto& [name, attributes] : a.groups) groups[name].first = attributes;
+      for (const auto& [name, attributes] : b.groups) groups[name].second = attributes;
+      for (const auto& [name, both] : groups) {
+        const std::string text = different_attributes(both.first, both.second);
         if (!text.empty()) differs(name, "attributes " + text);
       }
     }

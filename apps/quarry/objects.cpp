@@ -27,6 +27,7 @@ FileObjects objects_of(const std::string& file, const std::string& object) {
       if (entry.path == "/") break;  // what follows are its columns
       continue;
     }
+    if (entry.is_group && entry.note.empty()) out.groups.emplace(entry.path, entry.attributes);
     if (entry.is_group || is_link_or_type(entry.note)) continue;
     // Its fields or columns follow.
     const std::string inside = entry.path + (entry.path == "/" ? "" : ":");

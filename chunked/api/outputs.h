@@ -19,7 +19,11 @@ struct OutputItem {
   std::optional<Dims> chunks = {};
   std::vector<io::Filter> filters = {};
 };
-// As store(), of whose options `overwrite` and `version` alone count.
-void store_outputs(const std::string& file, const std::vector<OutputItem>& items, const StoreOptions& options);
+// By the paths of groups.
+using GroupAttributes = std::map<std::string, std::map<std::string, io::Attribute>>;
+// As store(), of whose options `overwrite` and `version` alone count. `groups` are made too, where the format has
+// groups; attributes of one that is there stay, but with `overwrite` those of the same names are replaced.
+void store_outputs(const std::string& file, const std::vector<OutputItem>& items, const GroupAttributes& groups,
+                   const StoreOptions& options);
 
 }  // namespace quarry::detail

@@ -126,9 +126,22 @@ io::JobDescription description_of(const std::vector<io::OutputSpec>& specs, cons
   return all;
 }
 
+// The specifications and, where the format has them, those of groups.
+std::vector<io::OutputSpec> with_groups(std::vector<io::OutputSpec> specs, const detail::GroupAttributes& groups,
+                                        const io::Format& format) {
+  for (const auto& [path, attributes] : groups) {
+    if (!format.has_groups()) break;
+    io::OutputSpec& group = specs.emplace_back();
+    group.object = path;
+    group.attributes = attributes;
+    group.is_group = true;
+  }
+  return specs;
+}
+
 // `own` is empty, or has what belongs to each item.
 void store_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options,
-                 const std::vector<detail::OutputItem>& own = {}) {
+                 const std::vector<detail::OutputItem>& own = {}, const detail::GroupAttributes& groups = {}) {
   Runtime& runtime = Runtime::current();
   comm::Communicator& communicator = runtime.communicator();
   const bool creator = runtime.rank() == 0;
@@ -178,7 +191,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
         output = format.resume(file, saved->kept);
         resumed = true;
       } else {
-        output = format.create(file, specs, options.overwrite);
+        output = format.create(file, with_groups(specs, groups, format), options.overwrite);
         if (options.resume) io::save_job(file, {description, output->keep()});
       }
       for (size_t i = 0; i < items.size(); ++i) {
@@ -263,10 +276,11 @@ void ma::store(const std::string& file, const std::vector<FilledItem>& items, co
   store_items(file, items, options);
 }
 
-void detail::store_outputs(const std::string& file, const std::vector<OutputItem>& items, const StoreOptions& options) {
+void detail::store_outputs(const std::string& file, const std::vector<OutputItem>& items, const GroupAttributes& groups,
+                           const StoreOptions& options) {
   std::vector<ma::FilledItem> filled;
   for (const OutputItem& item : items) filled.push_back(item.filled);
-  store_items(file, filled, options, items);
+  store_items(file, filled, options, items, groups);
 }
 
 void to_hdf5(const std::string& file, const std::string& object, const Array& array, const StoreOptions& options) {

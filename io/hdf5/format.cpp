@@ -23,6 +23,7 @@ class Hdf5Format final : public Format {
     }
   }
 
+  bool has_groups() const override { return true; }
   std::shared_ptr<Dataset> open(const std::string& file, const std::string& object) const override {
     return open_dataset(file, object);
   }

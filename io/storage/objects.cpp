@@ -35,7 +35,7 @@ void check_paths(std::span<const OutputSpec> specs) {
       if (i == j) continue;
       const std::string &one = specs[i].object, &other = specs[j].object;
       if (one == other && i < j) throw local::InvalidArgument(fmt::format("'{}' is to be written twice", one));
-      if (one != other && other.starts_with(one == "/" ? one : one + "/"))
+      if (one != other && !specs[i].is_group && other.starts_with(one == "/" ? one : one + "/"))
         throw local::InvalidArgument(fmt::format("'{}' cannot be a data set and the group of '{}'", one, other));
     }
 }

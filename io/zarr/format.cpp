@@ -16,6 +16,7 @@ class ZarrFormat final : public Format {
   bool recognises_folder(const std::string& path) const override {
     return is_file(path + "/zarr.json") || is_file(path + "/.zgroup") || is_file(path + "/.zarray");
   }
+  bool has_groups() const override { return true; }
   bool has_chunk_files() const override { return true; }
   std::shared_ptr<Dataset> open(const std::string& file, const std::string& object) const override {
     return open_dataset(file, object);

@@ -452,10 +452,31 @@ MetadataFiles group_files(const std::map<std::string, Attribute>& attributes, in
   return {{"zarr.json", to_text(root)}};
 }
 
-std::string without_copies(const std::string& content, const std::string& name) {
-  json root = parse_object(content, name);
-  root.erase("consolidated_metadata");
-  return to_text(root);
+MetadataFiles changed_group(const MetadataFiles& files, const std::map<std::string, Attribute>& attributes,
+                            bool overwrite, const std::string& name) {
+  MetadataFiles out;
+  const auto add = [&](json& to) {
+    if (!to.is_object()) to = json::object();
+    for (const auto& [key, value] : attributes)
+      if (overwrite || !to.contains(key)) to[key] = json_of(value);
+  };
+  json beside = json::object();
+  for (const auto& [file, content] : files) {
+    if (file == "zarr.json") {
+      json root = parse_object(content, name);
+      if (root.erase("consolidated_metadata") == 0 && attributes.empty()) return files;
+      add(root["attributes"]);
+      return {{file, to_text(root)}};
+    }
+    if (file == ".zattrs")
+      beside = parse_object(content, name);
+    else
+      out.emplace_back(file, content);
+  }
+  if (attributes.empty()) return files;
+  add(beside);
+  if (!beside.empty()) out.emplace(out.begin(), ".zattrs", to_text(beside));
+  return out;
 }
 
 }  // namespace quarry::io::zarr

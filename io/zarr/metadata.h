@@ -51,7 +51,9 @@ ChunkKeys usual_keys(int version);
 using MetadataFiles = std::vector<std::pair<std::string, std::string>>;
 MetadataFiles array_files(const OutputSpec& spec, int version);
 MetadataFiles group_files(const std::map<std::string, Attribute>& attributes, int version);
-// The zarr.json of a group without copies of others' metadata, which would be out of date.
-std::string without_copies(const std::string& json, const std::string& name);
+// Those of a group that is there, with `attributes` besides its own, or in place of its own of the same names.
+// `files`: what it has; copies of others' metadata, which would be out of date, are left out. Throws IoError.
+MetadataFiles changed_group(const MetadataFiles& files, const std::map<std::string, Attribute>& attributes,
+                            bool overwrite, const std::string& name);
 
 }  // namespace quarry::io::zarr

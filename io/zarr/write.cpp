@@ -6,12 +6,14 @@
 // (docs/adr/0029).
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -43,7 +45,9 @@ constexpr int64_t kLargestChunk = (int64_t{1} << 31) - 1;  // as codecs have it
 
 std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
+// A new file, though there is one of that name: that may be another folder's too.
 void write_file(const fs::path& path, std::span<const std::byte> bytes) {
+  ::unlink(path.c_str());
   const ByteFile file(path.string(), ByteFile::Mode::create);
   file.write_at(0, bytes);
 }
@@ -225,7 +229,7 @@ class ZarrOutput final : public OutputFile {
             "cannot create '{}': a Zarr array of version 3 has no text; one of version 2 has", spec.object));
     }
     place_.emplace(file_, unfiltered_bytes());
-    for (const OutputSpec& spec : specs_) writers_.push_back(make(spec));
+    for (const OutputSpec& spec : specs_) writers_.push_back(spec.is_group ? nullptr : make(spec));
   }
 
   std::shared_ptr<Writer> writer(size_t index) override { return writers_.at(index); }
@@ -239,18 +243,28 @@ class ZarrOutput final : public OutputFile {
       keep_others();
     }
     MetadataFiles of_root;
-    std::set<std::string> groups;
+    std::map<std::string, std::map<std::string, Attribute>> groups{{"/", {}}};
     for (const OutputSpec& spec : specs_) {
+      for (const std::string& group : groups_above(spec.object)) groups[group];
+      if (spec.is_group) {
+        groups[spec.object] = spec.attributes;
+        continue;
+      }
       const MetadataFiles files = array_files(spec, version_);
       if (spec.object == "/")
         of_root = files;
       else
         write_metadata(spec.object, files);
-      for (const std::string& group : groups_above(spec.object)) groups.insert(group);
     }
-    for (const std::string& group : groups)
-      if (group != "/" && !is_there(group)) write_metadata(group, group_files({}, version_));
-    if (of_root.empty()) of_root = files_of_root();
+    for (const auto& [group, attributes] : groups) {
+      const MetadataFiles files = files_of_group(group, attributes);
+      if (group == "/") {
+        if (of_root.empty()) of_root = files;
+        continue;
+      }
+      make_folder(folder_of(place_->path(), group));
+      write_metadata(group, files);
+    }
     write_metadata("/", of_root);
     place_->commit();
   }
@@ -259,7 +273,7 @@ class ZarrOutput final : public OutputFile {
   double unfiltered_bytes() const {
     double bytes = 0;
     for (const OutputSpec& spec : specs_)
-      if (spec.filters.empty())
+      if (spec.filters.empty() && !spec.is_group)
         bytes += static_cast<double>(local::element_count(spec.shape) * local::itemsize(spec.dtype));
     return bytes;
   }
@@ -278,6 +292,9 @@ class ZarrOutput final : public OutputFile {
       }
       const fs::path target = folder_of(folder, spec.object);
       const Node node = node_of(target);
+      if (spec.is_group && is_array(node))
+        throw local::InvalidArgument(fmt::format("cannot create '{}' in '{}': it is no group", spec.object, file_));
+      if (spec.is_group) continue;
       if (is_group(node) || (node == Node::none && fs::exists(target, none)))
         throw local::InvalidArgument(fmt::format("'{}' in '{}' is a group; it is not replaced", spec.object, file_));
       if (is_array(node) && !overwrite_)
@@ -323,7 +340,8 @@ class ZarrOutput final : public OutputFile {
   void keep_others() const {
     const std::string& target = place_->target();
     std::set<std::string> replaced;
-    for (const OutputSpec& spec : specs_) replaced.insert(spec.object);
+    for (const OutputSpec& spec : specs_)
+      if (!spec.is_group) replaced.insert(spec.object);
     if (replaced.contains("/")) return;
     std::error_code error;
     for (fs::recursive_directory_iterator at(target, error), end; !error && at != end; at.increment(error)) {
@@ -340,20 +358,13 @@ class ZarrOutput final : public OutputFile {
     if (error) throw local::IoError(fmt::format("cannot read '{}': {}", file_, system_reason(error.value())));
   }
 
-  bool is_there(const std::string& group) const {
-    return !place_->fresh() && is_group(node_of(folder_of(place_->target(), group)));
-  }
-
-  // Of a group that is or was there.
-  MetadataFiles files_of_root() const {
-    if (place_->fresh()) return group_files({}, version_);
-    const fs::path folder(place_->target());
-    MetadataFiles out;
-    for (const char* const name : {".zattrs", ".zgroup"})
-      if (is_file(folder / name)) out.emplace_back(name, read_text(folder / name));
-    const fs::path all = folder / "zarr.json";
-    if (is_file(all)) out.emplace_back("zarr.json", without_copies(read_text(all), all.string()));
-    return out;
+  MetadataFiles files_of_group(const std::string& group, const std::map<std::string, Attribute>& attributes) const {
+    const fs::path folder = folder_of(place_->target(), group);
+    if (place_->fresh() || !is_group(node_of(folder))) return group_files(attributes, version_);
+    MetadataFiles there;
+    for (const char* const name : {".zattrs", ".zgroup", "zarr.json"})
+      if (is_file(folder / name)) there.emplace_back(name, read_text(folder / name));
+    return changed_group(there, attributes, overwrite_, folder.string());
   }
 
   void write_metadata(const std::string& object, const MetadataFiles& files) const {
@@ -370,7 +381,7 @@ class ZarrOutput final : public OutputFile {
   const bool overwrite_;
   int version_ = kUsualVersion;
   std::optional<FolderReplacement> place_;
-  std::vector<std::shared_ptr<ZarrWriter>> writers_;  // null of a text
+  std::vector<std::shared_ptr<ZarrWriter>> writers_;  // null of a text or group
 };
 
 }  // namespace
@@ -381,7 +392,7 @@ void prepare(OutputSpec& spec) {
   };
   if (spec.version != 0 && spec.version != 2 && spec.version != 3)
     fail(fmt::format("Zarr has the versions 2 and 3, not {}", spec.version));
-  if (spec.text) {
+  if (spec.text || spec.is_group) {
     spec.shape = {};
     spec.dtype = local::DType::uint8;
   }

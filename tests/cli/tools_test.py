@@ -1,5 +1,6 @@
 """The commands that go through files: convert, diff, verify, doctor, info; against h5py and NumPy."""
 
+import json
 import re
 import time
 
@@ -62,6 +63,46 @@ class Convert(CliTest):
         self.ok("convert", "a.h5:/g", "-o", "d.npz")
         with np.load(self.path("d.npz")) as found:
             self.assertEqual(sorted(found.files), ["g/deep/chunked", "g/packed"])
+
+    def test_groups_and_texts_keep_their_attributes(self):
+        with h5py.File(self.path("a.h5"), "w") as file:
+            file.attrs["title"], file.attrs["quarry_version"] = "all of it", "0"
+            file["x"] = np.arange(6.0)
+            file["x"].attrs["axes"] = np.array(["time", "plätze"], h5py.string_dtype())
+            file["x"].attrs["fixed"] = np.array([b"ab", b"c"])
+            file["x"].attrs["none"] = np.nan
+            group = file.create_group("g")
+            group.attrs["source"], group.attrs["n"], group.attrs["weights"] = "a", 3, [0.5, 1.5]
+            group["y"] = np.arange(3)
+            file.create_group("g/empty").attrs["why"] = "nothing yet"
+        kept = {"/": {"title": "all of it"}, "g": {"source": "a", "n": 3, "weights": [0.5, 1.5]}, "g/empty": {"why": "nothing yet"}}
+        for ranks, chain in [(0, ["a.h5", "b.h5"]), (2, ["a.h5", "b.zarr", "c.zarr", "c.h5"])]:
+            for source, target in zip(chain, chain[1:]):
+                self.ok("convert", source, "-o", target, *(["--out-zarr", "3"] if target == "c.zarr" else []), ranks=ranks)
+                self.ok("diff", "a.h5", target)
+            with h5py.File(self.path(chain[-1])) as file:
+                for name, attributes in kept.items():
+                    self.assertEqual({key: value.tolist() if hasattr(value, "tolist") else value for key, value in file[name].attrs.items()}, attributes)
+                self.assertEqual(list(file["x"].attrs["axes"]), ["time", "plätze"])
+                self.assertEqual([str(text) for text in file["x"].attrs["fixed"]], ["ab", "c"])
+        self.assertEqual(json.loads((self.dir / "b.zarr/g/.zattrs").read_text()), kept["g"])
+        self.assertEqual(json.loads((self.dir / "c.zarr/g/zarr.json").read_text())["attributes"], kept["g"])
+        # Below another group, and where there are attributes already.
+        self.ok("convert", "a.h5:/g", "-o", "d.h5:/copy")
+        self.ok("diff", "a.h5:/g", "d.h5:/copy")
+        for name in ["b.h5", "b.zarr"]:
+            with h5py.File(self.path("a.h5"), "a") as file:
+                file["g"].attrs["n"] = 3
+            self.ok("eval", "ones(2)", "-o", f"{name}:/g/more")
+            with h5py.File(self.path("a.h5"), "a") as file:
+                file["g"].attrs["n"] = 4
+                file["g"].attrs["new"] = "yes"
+            self.assertIn("/g: attributes @n, @new (first only)", self.run_quarry("diff", "a.h5", name).out)
+            self.ok("convert", "a.h5", "-o", name, "--overwrite")
+            self.assertEqual(self.run_quarry("diff", "a.h5", name).out, f"/g/more: is only in {name}\n")
+            with h5py.File(self.path("a.h5"), "a") as file:
+                del file["g"].attrs["new"]
+        self.ok("convert", "a.h5:/x", "-o", "x.npy")  # has no attributes
 
     def test_what_cannot_be(self):
         self.write("a.h5", x=np.arange(3), y=np.arange(4))

@@ -42,6 +42,13 @@ OutputSpec checked_spec(OutputSpec spec) {
   const auto fail = [&](const std::string& reason) {
     throw local::InvalidArgument(fmt::format("cannot create '{}': {}", spec.object, reason));
   };
+  if (spec.is_group) {
+    OutputSpec group;
+    group.object = spec.object;
+    group.attributes = spec.attributes;
+    group.is_group = true;
+    return group;
+  }
   if (spec.object == "/") fail("a data set needs a name");
   if (spec.text) {
     if (!spec.text->is_bytes && spec.text->value.find('\0') != std::string::npos)
@@ -150,7 +157,8 @@ Handle create_dataset(hid_t parent, const std::string& path, const OutputSpec& s
 
 class Hdf5Output final : public OutputFile {
  public:
-  Hdf5Output(std::string file, std::vector<OutputSpec> specs, bool overwrite) : file_(std::move(file)) {
+  Hdf5Output(std::string file, std::vector<OutputSpec> specs, bool overwrite)
+      : file_(std::move(file)), overwrite_(overwrite) {
     for (OutputSpec& spec : specs) specs_.push_back(checked_spec(std::move(spec)));
     check_paths(specs_);
     const LibraryLock lock;
@@ -183,7 +191,7 @@ class Hdf5Output final : public OutputFile {
 
   std::string keep() override {
     for (const OutputSpec& spec : specs_)
-      if (spec.text || (!places_ && !spec.filters.empty()))
+      if (spec.text || spec.is_group || (!places_ && !spec.filters.empty()))
         throw local::NotSupported(
             fmt::format("writing '{}' cannot be resumed: the HDF5 library must write '{}' itself", file_, spec.object));
     place_->keep();
@@ -266,7 +274,7 @@ class Hdf5Output final : public OutputFile {
   double unfiltered_bytes() const {
     double bytes = 0;
     for (const OutputSpec& spec : specs_)
-      if (spec.filters.empty())
+      if (spec.filters.empty() && !spec.is_group)
         bytes += static_cast<double>(local::element_count(spec.shape) * local::itemsize(spec.dtype));
     return bytes;
   }
@@ -275,7 +283,7 @@ class Hdf5Output final : public OutputFile {
   void check_targets(bool overwrite) const {
     if (::access(file_.c_str(), F_OK) != 0) return;
     const Handle opened = open_file(file_, H5F_ACC_RDONLY);
-    for (const OutputSpec& spec : specs_) check_target(opened, spec.object, overwrite);
+    for (const OutputSpec& spec : specs_) check_target(opened, spec, overwrite);
   }
 
   void create_all() {
@@ -289,6 +297,10 @@ class Hdf5Output final : public OutputFile {
       opened = open_file(place_->path(), H5F_ACC_RDWR);
     }
     for (const OutputSpec& spec : specs_) {
+      if (spec.is_group) {
+        create_group(opened, spec);
+        continue;
+      }
       if (!place_->fresh() && object_exists(opened, spec.object))
         check_call(H5Ldelete(opened, spec.object.c_str(), H5P_DEFAULT),
                    fmt::format("cannot replace '{}' in '{}'", spec.object, file_));
@@ -303,7 +315,31 @@ class Hdf5Output final : public OutputFile {
     if (!opened.reset()) throw local::IoError(fmt::format("cannot write '{}': {}", file_, reason));
   }
 
-  void check_target(hid_t opened, const std::string& object, bool overwrite) const {
+  // Attributes that are there stay, unless they are to be replaced.
+  void create_group(hid_t opened, const OutputSpec& spec) const {
+    const std::string context = fmt::format("cannot create '{}' in '{}'", spec.object, file_);
+    const Handle links = check_handle(H5Pcreate(H5P_LINK_CREATE), context);
+    check_call(H5Pset_create_intermediate_group(links, 1), context);
+    const bool is_there = spec.object == "/" || object_exists(opened, spec.object);
+    const Handle group =
+        check_handle(is_there ? H5Gopen2(opened, spec.object.c_str(), H5P_DEFAULT)
+                              : H5Gcreate2(opened, spec.object.c_str(), links, H5P_DEFAULT, H5P_DEFAULT),
+                     context);
+    std::map<std::string, Attribute> attributes = spec.attributes;
+    for (const auto& [name, value] : spec.attributes) {
+      if (H5Aexists(group, name.c_str()) <= 0) continue;
+      if (overwrite_)
+        check_call(H5Adelete(group, name.c_str()), context);
+      else
+        attributes.erase(name);
+    }
+    write_attributes(group, attributes);
+  }
+
+  void check_target(hid_t opened, const OutputSpec& spec, bool overwrite) const {
+    const std::string& object = spec.object;
+    const bool is_group = spec.is_group;
+    if (object == "/") return;
     for (size_t end = 1; end < object.size();) {
       end = std::min(object.find('/', end + 1), object.size());
       const std::string head = object.substr(0, end);
@@ -317,6 +353,9 @@ class Hdf5Output final : public OutputFile {
         if (leads && info.type == H5O_TYPE_GROUP) continue;
         throw local::InvalidArgument(fmt::format("cannot create '{}' in '{}': '{}' is no group", object, file_, head));
       }
+      if (is_group && leads && info.type == H5O_TYPE_GROUP) return;
+      if (is_group)
+        throw local::InvalidArgument(fmt::format("cannot create '{}' in '{}': it is no group", object, file_));
       if (leads && info.type == H5O_TYPE_GROUP)
         throw local::InvalidArgument(fmt::format("'{}' in '{}' is a group; it is not replaced", object, file_));
       if (!overwrite)
@@ -328,7 +367,7 @@ class Hdf5Output final : public OutputFile {
   // Finds where a created data set lies. Space that the library reused is cleared: padding must not show old data.
   void locate(size_t index) {
     const OutputSpec& spec = specs_[index];
-    if (spec.text) {
+    if (spec.text || spec.is_group) {
       writers_.push_back(nullptr);
       return;
     }
@@ -415,6 +454,7 @@ class Hdf5Output final : public OutputFile {
   }
 
   const std::string file_;
+  const bool overwrite_ = false;
   std::optional<Replacement> place_;  // the file that is written; closed by the library before it goes
   std::optional<ByteFile> bytes_;     // the same, whether it keeps its name or not
   std::vector<OutputSpec> specs_;

@@ -303,6 +303,51 @@ TEST_F(ZarrTest, ARootArrayAndText) {
   EXPECT_EQ(content("t.zarr/b/0"), "abc");
 }
 
+OutputSpec group_of(const std::string& object, std::map<std::string, Attribute> attributes) {
+  OutputSpec spec;
+  spec.object = object;
+  spec.attributes = std::move(attributes);
+  spec.is_group = true;
+  return spec;
+}
+
+TEST_F(ZarrTest, GroupsOfBothFormatsHaveAttributes) {
+  using Attributes = std::map<std::string, Attribute>;
+  using Texts = std::vector<std::string>;
+  const Attributes first{{"a", int64_t{1}}, {"b", "text"}, {"c", Texts{"x", "yy"}}};
+  for (const std::string name : {"o.zarr", "o.h5"}) {
+    const std::string file = dir_ / name;
+    const auto attributes_of = [&](const std::string& group) {
+      for (const ObjectInfo& entry : list_objects(file))
+        if (entry.path == group && entry.is_group) return entry.attributes;
+      ADD_FAILURE() << "no group " << group;
+      return Attributes{};
+    };
+    const Bytes data = random_bytes(12, 1);
+    store(file,
+          {spec_of("/g/x", {3}, DType::int32), group_of("/", {{"r", 0.5}}), group_of("/g", first),
+           group_of("/empty", {})},
+          {data});
+    EXPECT_EQ(attributes_of("/"), (Attributes{{"r", 0.5}})) << name;
+    EXPECT_EQ(attributes_of("/g"), first) << name;
+    EXPECT_EQ(attributes_of("/empty"), Attributes{}) << name;
+    const Attributes second{{"a", int64_t{2}}, {"d", int64_t{3}}};
+    Attributes both = first;
+    both["d"] = int64_t{3};
+    store(file, {spec_of("/g/y", {3}, DType::int32), group_of("/g", second)}, {data});
+    EXPECT_EQ(attributes_of("/g"), both) << name << ": what is there stays";
+    store(file, {spec_of("/g/y", {3}, DType::int32), group_of("/g", second)}, {data}, /*overwrite=*/true);
+    both["a"] = int64_t{2};
+    EXPECT_EQ(attributes_of("/g"), both) << name;
+    EXPECT_EQ(attributes_of("/"), (Attributes{{"r", 0.5}})) << name;
+    EXPECT_EQ(read_region(*Dataset::open(file, "/g/x"), Region::whole({3})), data);
+    EXPECT_THAT(message_of<local::InvalidArgument>([&] {
+                  OutputFile::create(file, {spec_of("/z", {3}, DType::int32), group_of("/g/x", first)}, true);
+                }),
+                HasSubstr("it is no group"));
+  }
+}
+
 TEST_F(ZarrTest, ALinkIsFollowedAndTheModeStays) {
   store(dir_ / "real.zarr", {spec_of("/a", {3}, DType::int32)}, {random_bytes(12, 1)});
   fs::permissions(dir_ / "real.zarr", fs::perms::owner_all | fs::perms::group_read);
