@@ -67,17 +67,21 @@ NdArray Array::to_host() const { return quarry::to_host(std::span<const Array>(t
 
 namespace {
 
-Array array_of(const std::shared_ptr<exec::StoredArray>& stored) {
+// What was computed of an expression: with chosen chunks where that has them, so that what is made of it has the same
+// chunks, and bits, as what is made of the expression.
+Array array_of(const std::shared_ptr<exec::StoredArray>& stored, const expr::Node& computed) {
   // The same on every rank, since every rank persists the same arrays.
   uint64_t& persisted = Runtime::current().internals().persisted;
-  return Array(expr::stored(stored, ++persisted, stored->grid().shape(), stored->dtype(), stored->grid()));
+  return Array(
+      expr::stored(stored, ++persisted, stored->grid().shape(), stored->dtype(), stored->grid(), computed.chosen_grid));
 }
 
 }  // namespace
 
 std::vector<Array> persist(std::span<const Array> arrays) {
+  const std::vector<expr::NodePtr> nodes = nodes_of(arrays);
   std::vector<Array> result;
-  for (const auto& stored : exec::persist(nodes_of(arrays), "persist")) result.push_back(array_of(stored));
+  for (const auto& stored : exec::persist(nodes, "persist")) result.push_back(array_of(stored, *nodes[result.size()]));
   return result;
 }
 
@@ -92,7 +96,7 @@ Settled settle(std::span<const Array> values, std::span<const Array> keep) {
     if (settled.values.size() < values.size())
       settled.values.push_back(exec::take_host_value(*stored, reserved));
     else
-      settled.kept.push_back(array_of(stored));
+      settled.kept.push_back(array_of(stored, *keep[settled.kept.size()].node()));
   }
   return settled;
 }

@@ -158,8 +158,8 @@ NodePtr source(std::shared_ptr<io::Dataset> dataset) {
 }
 
 NodePtr stored(std::shared_ptr<exec::StoredArray> array, uint64_t identity, const Dims& shape, DType dtype,
-               const Grid& grid) {
-  return make(Stored{std::move(array), identity}, shape, dtype, grid);
+               const Grid& grid, bool chosen_grid) {
+  return make(Stored{std::move(array), identity}, shape, dtype, grid, /*generated=*/false, chosen_grid);
 }
 
 uint64_t content_hash(const void* data, int64_t bytes) {

@@ -12,9 +12,9 @@
 namespace quarry::expr {
 
 NodePtr source(std::shared_ptr<io::Dataset> dataset);
-// `identity` tells stored arrays apart, the same on every rank.
+// `identity` tells stored arrays apart, the same on every rank. `chosen_grid`: as of the array that was computed.
 NodePtr stored(std::shared_ptr<exec::StoredArray> array, uint64_t identity, const Dims& shape, local::DType dtype,
-               const Grid& grid);
+               const Grid& grid, bool chosen_grid = false);
 // For the identity of local data.
 uint64_t content_hash(const void* data, int64_t bytes);
 NodePtr constant(const local::Scalar& value, local::DType dtype, const Dims& shape = {});

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/api/settle.h"
+#include "quarry/chunked/expr/node.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
@@ -55,6 +59,20 @@ TEST_P(Matrices, StacksKeepTheirChunks) {
   EXPECT_LE(inverse.chunks().axis(0).largest(), 6);
   expect_close(inverse, local::linalg::inv(x));
   expect_close(linalg::qr(cut(x, {12, 1, 5})).Q, local::linalg::qr(x).Q);
+}
+
+// Tiles of a product follow chunks that were chosen, of what is computed later and of what has been computed.
+TEST_P(Matrices, ProductsOfKeptArraysHaveTheSameBits) {
+  const Array x = cut(numbers({40, 60}), {7, 9});
+  const Array kept = x.persist();
+  EXPECT_TRUE(kept.node()->chosen_grid);
+  EXPECT_FALSE((Array::from_local(numbers({4, 6})) + 1).persist().node()->chosen_grid);
+  EXPECT_TRUE(settle({}, std::span(&x, 1)).kept[0].node()->chosen_grid);
+  const std::pair<Array, Array> pairs[] = {{cov(x), cov(kept)}, {matmul(x, x.T()), matmul(kept, kept.T())}};
+  for (const auto& [later, of_kept] : pairs) {
+    const NdArray expected = later.to_host(), got = of_kept.to_host();
+    EXPECT_EQ(std::memcmp(got.raw(), expected.raw(), static_cast<size_t>(expected.nbytes())), 0);
+  }
 }
 
 TEST_P(Matrices, OneMatrixHasTheBitsOfLocalArrays) {
