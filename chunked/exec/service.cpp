@@ -148,10 +148,14 @@ void ServiceImpl::open(int64_t piece_bytes) {
   link_.device = executor_.device();
   link_.fail = [this](const std::exception_ptr& failure) { fail_local(local::to_record(failure), /*cancel=*/true); };
   const local::Budget& budget = on_device ? executor_.host_budget() : executor_.memory_budget();
-  const int64_t least = staging_bytes(budget.limit_bytes(), on_device, communicator_.size());
+  int64_t least = staging_bytes(budget.limit_bytes(), on_device, communicator_.size());
+  if (on_device) {  // beside the bounce buffers, which the executor has taken
+    const int io_threads = executor_.config().io_threads;
+    least += io_threads * local::memory_policy::bounce_bytes(budget.limit_bytes(), io_threads);
+  }
   if (least > budget.limit_bytes()) {
-    throw local::BudgetError(fmt::format("a budget of {} bytes of {} memory has no room for the {} bytes that messages "
-                                         "between ranks need",
+    throw local::BudgetError(fmt::format("a budget of {} bytes of {} memory has no room for the {} bytes that buffers "
+                                         "and messages between ranks need",
                                          budget.limit_bytes(), budget.tier(), least),
                              least);
   }
@@ -545,7 +549,7 @@ int64_t Service::staging_bytes(int64_t staging_limit, bool on_device, int ranks)
 }
 
 int64_t Service::bytes_for_tasks(int64_t memory_bytes, bool on_device) {
-  return local::memory_policy::task_bytes(memory_bytes, on_device, message_buffers(on_device));
+  return std::max<int64_t>(local::memory_policy::task_bytes(memory_bytes, on_device, message_buffers(on_device)), 0);
 }
 
 void fetch_output(Service& service, scheduler::TaskRun& run, int owner, const BlockKey& key,

@@ -71,7 +71,7 @@ class Service {
   // the limit of the budget that staging() draws on, the same on all ranks.
   static int64_t staging_bytes(int64_t staging_limit, bool on_device, int ranks);
   // What it leaves of a rank's memory budget for tasks. On the CPU its buffers come out of the same budget; taken off
-  // for one rank too, so that chunks do not depend on the number of ranks.
+  // for one rank too, so that chunks do not depend on the number of ranks. 0 where it leaves nothing.
   static int64_t bytes_for_tasks(int64_t memory_bytes, bool on_device);
   // How many buffers that is, where there are several ranks.
   static int message_buffers(bool on_device);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <mutex>
 #include <numeric>
@@ -62,6 +63,25 @@ TEST(Runtime, EveryRankIsPartOfIt) {
               fmt::format("2 ranks on 1 node over {}, CPU, 1 thread per rank, 16.0 MiB of memory per rank",
                           job().transport()));
   }
+}
+
+TEST(Runtime, AHostBudgetWithoutRoomForMessagesIsRefused) {
+  if (job().size() == 1) return;
+  RuntimeOptions options = small();
+  options.device = local::DeviceKind::emulated;
+  options.host_memory = "256KiB";  // all for the bounce buffers of two threads
+  int64_t least = 0;
+  try {
+    const Runtime runtime(options);
+    sum(random::normal({1000})).to_host();
+    ADD_FAILURE() << "no error";
+  } catch (const local::BudgetError& error) {
+    least = error.least_bytes();
+  }
+  EXPECT_GT(least, 256 << 10);
+  options.host_memory = std::to_string(least);
+  const Runtime runtime(options);
+  EXPECT_TRUE(std::isfinite(sum(random::normal({1000})).item<double>()));
 }
 
 TEST(Runtime, SharesMemoryAndThreadsOfTheNode) {
