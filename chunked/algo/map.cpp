@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -378,11 +377,6 @@ std::vector<NodePtr> map(MapSpec spec, std::vector<NodePtr> arguments) {
   std::vector<NodePtr> nodes;
   for (size_t i = 0; i < outputs; ++i) nodes.push_back(expr::item(node, static_cast<int>(i)));
   return nodes;
-}
-
-uint64_t next_identity() {
-  static std::atomic<uint64_t> calls{0};
-  return ++calls;
 }
 
 }  // namespace quarry::algo

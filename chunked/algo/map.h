@@ -58,7 +58,4 @@ struct MapSpec {
 // and the chunk; results of other shapes and dtypes are InvalidArgument. Lazy.
 std::vector<NodePtr> map(MapSpec spec, std::vector<NodePtr> arguments);
 
-// For functions without an identity: the number of the call, the same on every rank that makes the same calls.
-uint64_t next_identity();
-
 }  // namespace quarry::algo

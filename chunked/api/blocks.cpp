@@ -11,6 +11,8 @@
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/grid/cuts.h"
+#include "quarry/chunked/runtime/internals.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/numerical/numerical.h"
@@ -28,11 +30,17 @@ namespace {
 
 std::vector<Array> arrays_of(const std::vector<expr::NodePtr>& nodes) { return {nodes.begin(), nodes.end()}; }
 
+// Of a function: the user's, else the number of the call that gives it, the same on every rank that makes the same
+// calls with its Runtime.
+uint64_t identity_of(const BlockOptions& options) {
+  return options.identity ? op::Hash().add(*options.identity).value : ++Runtime::current().internals().functions;
+}
+
 // A spec with what the options say; axes and outputs are to come.
 algo::MapSpec spec_of(BlockFunction function, const BlockOptions& options) {
   algo::MapSpec spec;
   spec.name = options.name;
-  spec.identity = options.identity ? op::Hash().add(*options.identity).value : algo::next_identity();
+  spec.identity = identity_of(options);
   spec.function = std::move(function);
   spec.scratch_bytes = options.scratch_bytes;
   spec.by_trial = options.by_trial;
@@ -606,7 +614,7 @@ std::vector<Array> local_call(const std::string& name, std::span<const Array> ar
                               const BlockOptions& options) {
   algo::LocalCall call;
   call.name = name;
-  call.identity = options.identity ? op::Hash().add(*options.identity).value : algo::next_identity();
+  call.identity = identity_of(options);
   for (const LocalResult& result : infer(arrays)) call.outputs.push_back(op::in_one_chunk(result.shape, result.dtype));
   call.function = std::move(function);
   call.scratch_bytes = options.scratch_bytes;

@@ -26,6 +26,9 @@ struct Runtime::Internals {
   int64_t message_piece_bytes = 0;  // of all ranks the least, as Service::create() takes it
   uint64_t runs = 0;       // lowered so far: tells messages of one from those of the next; the same on every rank
   uint64_t persisted = 0;  // arrays so far: tells them apart; the same on every rank
+  // The last function without an identity (chunked/api/blocks.h); begins with the Runtime's number. The same on every
+  // rank, and not that of any function of another Runtime of the process.
+  std::atomic<uint64_t> functions{0};
   std::atomic<bool> any_run_started{false};
   std::mutex failure_mutex;
   std::optional<local::ErrorRecord> failure;              // what a callback threw: of this run or the next

@@ -1,6 +1,8 @@
 #include "quarry/chunked/runtime/runtime.h"
 
 #include <algorithm>
+#include <atomic>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,6 +43,16 @@ Progress progress_of(const scheduler::Progress& from, int64_t stolen_chunks) {
   return p;
 }
 
+// A number of a Runtime, the same on every rank and larger than that of any Runtime made before by a process of it.
+uint64_t next_number(comm::Communicator& communicator) {
+  static std::atomic<int64_t> latest{0};
+  int64_t number = latest + 1;
+  communicator.all_reduce(std::span(&number, 1), comm::ReduceOp::max);
+  for (int64_t seen = latest; seen < number && !latest.compare_exchange_weak(seen, number);) {
+  }
+  return static_cast<uint64_t>(number);
+}
+
 }  // namespace
 
 void Runtime::Impl::start(RuntimeOptions wanted) {
@@ -53,6 +65,8 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   choose_device();
   internals.chunk_policy = {job_kind, options.chunks, 0};
   internals.passes_off = resolved.passes_off;
+  constexpr int kFunctionBits = 32;
+  internals.functions = next_number(*communicator) << kFunctionBits;
   choose_owners();
   int64_t first_on_node = communicator->node_rank() == 0 ? 1 : 0;
   communicator->all_reduce(std::span(&first_on_node, 1), comm::ReduceOp::sum);

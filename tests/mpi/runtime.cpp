@@ -84,6 +84,24 @@ TEST(Runtime, AHostBudgetWithoutRoomForMessagesIsRefused) {
   EXPECT_TRUE(std::isfinite(sum(random::normal({1000})).item<double>()));
 }
 
+// What a rank has computed by itself, before and in between, does not tell its functions from those of the others.
+TEST(Runtime, FunctionsAreToldApartByTheCallsOfTheirRuntime) {
+  RuntimeOptions of_one = small();
+  of_one.transport = "self";
+  const auto same = [](const Array& x) { return map_blocks([](const NdArray& a) { return a; }, x); };
+  const auto compute_alone = [&] {
+    Runtime alone(of_one);
+    const RuntimeScope scope(alone);
+    for (int i = 0; i < job().rank(); ++i) EXPECT_EQ(sum(same(arange(4))).item<int64_t>(), 6);
+  };
+  compute_alone();
+  Runtime runtime(small());
+  const RuntimeScope scope(runtime);
+  EXPECT_EQ(sum(same(arange(5))).item<int64_t>(), 10);
+  compute_alone();
+  EXPECT_EQ(sum(same(arange(6))).item<int64_t>(), 15);
+}
+
 TEST(Runtime, SharesMemoryAndThreadsOfTheNode) {
   RuntimeOptions options = small();
   options.memory = "50%";
