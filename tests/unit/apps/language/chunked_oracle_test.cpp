@@ -5,15 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <map>
-#include <random>
+#include <set>
+#include <string>
 
 #include "quarry/apps/binding/binding.h"
-#include "quarry/apps/quarry/local_eval.h"
-#include "quarry/chunked/api/quarry.h"
-#include "tests/support/cuts.h"
-#include "tests/unit/apps/language/oracle_cases.h"
+#include "tests/support/target_names.h"
+#include "tests/unit/apps/language/chunked_replay.h"
 
 namespace quarry::apps::oracle_cases {
 namespace {
@@ -22,104 +19,35 @@ using expression::chunked_library;
 using expression::local_library;
 using local::DeviceKind;
 
-Array cut_anyhow(const local::NdArray& array, std::mt19937& random) {
-  constexpr int64_t kMostOfOne = 40;  // chunks of one element
-  const auto way = random() % 4;
-  if (way == 0) return Array::from_local(array);
-  if (way == 1 && array.size() <= kMostOfOne) return Array::from_local(array).rechunk(Dims::filled(array.ndim(), 1));
-  return testing::cut(array, random);
-}
-
-// Whether the expression names a function or method that arrays of one process have and chunked ones do not.
-bool is_local_only(const std::string& text) {
-  std::set<std::string> names;
-  collect_names(text, names);
-  const auto& here = local_library().registry();
-  const auto& chunked = chunked_library().registry();
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    if (!name.starts_with("."))
-      return here.function(name) != nullptr && chunked.function(name) == nullptr && !local_library().is_module(name);
-    const std::string method = name.substr(1);
-    const bool of_module = std::any_of(names.begin(), names.end(), [&](const std::string& other) {
-      return other != name && other.ends_with(name) && chunked.function(other) != nullptr;
-    });
-    return !of_module && here.method(method) != nullptr && chunked.method(method) == nullptr;
-  });
-}
-
-// The lines of chunked_differences.txt that count for a chapter, and which of them were needed.
-class Differences {
- public:
-  explicit Differences(const std::string& chapter) {
-    std::ifstream file(oracle::file("chunked_differences.txt"));
-    for (std::string line; std::getline(file, line);) {
-      if (line.empty() || line[0] == '#') continue;
-      const size_t first = line.find(" | "), second = line.find(" | ", first + 1);
-      if (second == std::string::npos) throw local::InvalidArgument("chunked_differences.txt: " + line);
-      const std::string where = line.substr(0, first);
-      if (where == "*" || where == chapter) needed_.emplace(line.substr(first + 3, second - first - 3), where == "*");
-    }
-  }
-  bool allows(const std::string& text) {
-    bool found = false;
-    for (auto& [part, needed] : needed_) {
-      if (text.find(part) == std::string::npos) continue;
-      found = needed = true;
-    }
-    return found;
-  }
-  std::string unneeded() const {
-    std::string text;
-    for (const auto& [part, needed] : needed_)
-      if (!needed) text += part + "\n";
-    return text;
-  }
-
- private:
-  std::map<std::string, bool> needed_;
-};
-
 class ChunkedOracle : public ::testing::TestWithParam<std::tuple<DeviceKind, std::string>> {};
 
 TEST_P(ChunkedOracle, AnswersAsNumPy) {
   const auto& [kind, chapter] = GetParam();
   if (!local::available(kind)) GTEST_SKIP() << "no such device here";
   const bool cpu = kind == DeviceKind::cpu;
-  RuntimeOptions options;
-  options.device = kind;
-  options.memory = "256MiB";
-  options.threads = 2;
-  const Runtime runtime(options);
-  const char* only = std::getenv("QUARRY_ORACLE_ONLY");
+  ReplaySettings settings;
+  settings.runtime.device = kind;
+  settings.runtime.memory = "256MiB";
+  settings.runtime.threads = 2;
+  ChunkedReplay replay(settings);
   // A GPU compiles kernels anew for other cases, the emulated one runs them element by element.
   const int every = cpu ? 1 : kind == DeviceKind::emulated ? 23 : 50;
   constexpr int kShown = 400;
-  const Shard shard;
   Differences differences(chapter);
-  oracle::Reader reader(load_cases(chapter));
-  int cases = 0, failures = 0, others = 0, known = 0;
-  for (int number = 0; !reader.done(); ++number) {
-    const Case one = read_case(reader);
-    if (number % every != 0 || !shard.has(number / every)) continue;
-    if (only != nullptr && one.expression.find(only) == std::string::npos) continue;
-    if (is_local_only(one.expression)) {
-      ++others;
-      continue;
-    }
-    ++cases;
-    std::mt19937 random(static_cast<unsigned>(number));
-    const auto given = [&](const local::NdArray& array) { return cut_anyhow(array, random); };
-    const std::string wrong = outcome(reader, one, {&chunked_library(), given, localised, /*other_sums=*/true});
+  const ChunkedCases chosen(chapter, [&](int number) { return number % every == 0; });
+  int failures = 0, known = 0;
+  for (const ChunkedCases::Numbered& given : chosen.cases()) {
+    const std::string wrong = replay.answer(chosen.reader(), given).wrong;
     if (wrong.empty()) continue;
-    if (differences.allows(one.expression + ": " + wrong))
+    if (differences.allows(given.one.expression + ": " + wrong))
       ++known;
     else if (++failures <= kShown)
-      fmt::print("  {}  [{}]: {}\n", one.expression, describe_inputs(reader, one), wrong);
+      fmt::print("  {}  [{}]: {}\n", given.one.expression, describe_inputs(chosen.reader(), given.one), wrong);
   }
   fmt::print("{} in chunks on {}: {} cases, {} failures, {} known differences; {} cases of functions of one process\n",
-             chapter, local::name(kind), cases, failures, known, others);
+             chapter, local::name(kind), chosen.cases().size(), failures, known, chosen.of_one_process());
   EXPECT_EQ(failures, 0);
-  if (cpu && only == nullptr && shard.count == 1) {
+  if (cpu && !is_part()) {
     EXPECT_EQ(differences.unneeded(), "") << "lines of chunked_differences.txt that nothing needs";
   }
 }
@@ -133,18 +61,26 @@ INSTANTIATE_TEST_SUITE_P(All, ChunkedOracle,
                                             ::testing::ValuesIn(chapters())),
                          case_name);
 
+// What the cases that are replayed on chunked arrays name.
+struct Named {
+  Named() {
+    for (const std::string& chapter : chapters()) {
+      for (oracle::Reader reader(load_cases(chapter)); !reader.done();) {
+        const Case one = read_case(reader);
+        if (is_local_only(one.expression)) continue;
+        collect_names(one.expression, names);
+        if (chapter == "ma") collect_names(one.expression, of_masked);
+      }
+    }
+  }
+  std::set<std::string> names, of_masked;
+};
+
 // Functions of chunked arrays that no case calls; the lines of uncovered.txt are those of one process.
 TEST(ChunkedOracleCoverage, EveryFunctionHasACase) {
   if (std::getenv("QUARRY_ORACLE_FILE") != nullptr) GTEST_SKIP() << "another file may hold one chapter only";
-  std::set<std::string> names, of_masked, missing;
-  for (const std::string& chapter : chapters()) {
-    for (oracle::Reader reader(load_cases(chapter)); !reader.done();) {
-      const Case one = read_case(reader);
-      if (is_local_only(one.expression)) continue;
-      collect_names(one.expression, names);
-      if (chapter == "ma") collect_names(one.expression, of_masked);
-    }
-  }
+  const Named named;
+  std::set<std::string> missing;
   for (const std::string& function : chunked_library().registry().function_names()) {
     if (local_library().registry().function(function) == nullptr) continue;
     // Python's own have cases elsewhere, a copy of a masked array has one of local arrays, and draws are compared with
@@ -152,12 +88,36 @@ TEST(ChunkedOracleCoverage, EveryFunctionHasACase) {
     if (function.starts_with("builtins.") || function.starts_with("random.Generator.")) continue;
     if (function == "ma.MaskedArray.copy") continue;
     const std::string methods = "ma.MaskedArray.";
-    const bool has_case = function.starts_with(methods) ? of_masked.contains("." + function.substr(methods.size()))
-                                                        : names.contains(function);
+    const bool has_case = function.starts_with(methods)
+                              ? named.of_masked.contains("." + function.substr(methods.size()))
+                              : named.names.contains(function);
     if (!has_case) missing.insert(function);
   }
   for (const std::string& function : missing) fmt::print("  {}\n", function);
   EXPECT_EQ(missing.size(), 0u);
+}
+
+// The names that are wanted of chunked arrays, but for those that neither NumPy nor SciPy has.
+TEST(ChunkedOracleCoverage, SharedTargetOfNamesHasCases) {
+  if (std::getenv("QUARRY_ORACLE_FILE") != nullptr) GTEST_SKIP() << "another file may hold one chapter only";
+  const auto target = test::chunked_target_names();
+  if (!target) GTEST_SKIP() << "the list of names is absent";
+  const Named named;
+  int count = 0;
+  std::string missing;
+  for (const test::TargetName& wanted : *target) {
+    if (!wanted.of_local) continue;
+    // Draws are compared with those of one process (random_test.cpp).
+    if (wanted.name.starts_with("random.Generator.")) continue;
+    ++count;
+    const std::string of_ufunc = "ufunc.", of_array = "Array.";
+    const std::string name = wanted.name.starts_with(of_ufunc)   ? "add." + wanted.name.substr(of_ufunc.size())
+                             : wanted.name.starts_with(of_array) ? "." + wanted.name.substr(of_array.size())
+                                                                 : wanted.name;
+    if (!named.names.contains(name)) missing += " " + wanted.name;
+  }
+  EXPECT_GT(count, 300);
+  EXPECT_EQ(missing, "");
 }
 
 }  // namespace

@@ -212,6 +212,18 @@ double order_of_sums(const Reader& reader, const Case& one) {
   return result;
 }
 
+// What of an error is not as expected.
+std::string difference(const Case& one, const InvalidArgument& error) {
+  const Failure failure = error.code() == ErrorCode::type_error    ? Failure::type_error
+                          : error.code() == ErrorCode::index_error ? Failure::index_error
+                                                                   : Failure::value_error;
+  const bool known = error.code() != ErrorCode::not_supported && error.code() != ErrorCode::budget;
+  const bool axis = one.failure == Failure::axis_error && failure != Failure::type_error;
+  if (known && (failure == one.failure || axis)) return "";
+  return fmt::format("got {} ({}), expected {}", known ? name(failure) : "NotSupported", short_text(error.what()),
+                     one.failure == Failure::none ? "a value" : name(one.failure));
+}
+
 }  // namespace
 
 Case read_case(Reader& reader) {
@@ -274,14 +286,9 @@ std::string outcome(const Reader& reader, const Case& one, const Way& way) {
     if (way.other_sums && (one.ulp > 0 || one.norm > 0 || one.atol > 0)) wanted.atol += order_of_sums(reader, one);
     return difference(reader, wanted, got);
   } catch (const InvalidArgument& error) {
-    const Failure failure = error.code() == ErrorCode::type_error    ? Failure::type_error
-                            : error.code() == ErrorCode::index_error ? Failure::index_error
-                                                                     : Failure::value_error;
-    const bool known = error.code() != ErrorCode::not_supported && error.code() != ErrorCode::budget;
-    const bool axis = one.failure == Failure::axis_error && failure != Failure::type_error;
-    if (known && (failure == one.failure || axis)) return "";
-    return fmt::format("got {} ({}), expected {}", known ? name(failure) : "NotSupported", short_text(error.what()),
-                       one.failure == Failure::none ? "a value" : name(one.failure));
+    const bool refusal = error.code() == ErrorCode::not_supported || error.code() == ErrorCode::budget;
+    if (way.throws_refusals && refusal) throw;
+    return difference(one, error);
   } catch (const std::exception& error) {
     return fmt::format("threw {}", short_text(error.what()));
   }

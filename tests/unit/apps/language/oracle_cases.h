@@ -46,6 +46,7 @@ struct Way {
   std::function<ExpressionValue(const local::NdArray&)> given;
   std::function<ExpressionValue(const ExpressionValue&)> taken;
   bool other_sums = false;  // terms may be added in another order than NumPy's
+  bool throws_refusals = false;  // BudgetError, and NotSupported, which may be about what fits a task
 };
 // What went wrong, or nothing.
 std::string outcome(const oracle::Reader& reader, const Case& one, const Way& way);

@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include "quarry/apps/binding/both.h"
 #include "quarry/apps/language/evaluator.h"
@@ -14,7 +12,7 @@
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "tests/support/runtime_on.h"
-#include "tests/support/source_file.h"
+#include "tests/support/target_names.h"
 
 namespace quarry::apps::expression {
 namespace {
@@ -538,14 +536,12 @@ TEST(Rows, FunctionsOfChunksAreCalledWithLocalArrays) {
 // Names that are wanted of chunked arrays and have no row yet are printed; none that is wanted of local ones is
 // missing.
 TEST(Rows, SharedTargetOfNames) {
-  std::ifstream list(test::source_file("../shared/api/target.tsv"));
-  if (!list) GTEST_SKIP() << "the list of names is absent";
-  std::string line, missing;
+  const auto target = test::chunked_target_names();
+  if (!target) GTEST_SKIP() << "the list of names is absent";
+  std::string missing;
   int count = 0, absent = 0;
-  for (std::getline(list, line); std::getline(list, line);) {
-    std::istringstream fields(line);
-    std::string name, in_local, in_chunked;
-    std::getline(fields, name, '\t') && std::getline(fields, in_local, '\t') && std::getline(fields, in_chunked, '\t');
+  for (const test::TargetName& wanted : *target) {
+    const std::string& name = wanted.name;
     const auto has = [&](const Library& library) {
       const std::string of_ufunc = "ufunc.", of_array = "Array.";
       if (name.starts_with(of_ufunc))
@@ -558,7 +554,6 @@ TEST(Rows, SharedTargetOfNames) {
       }
       return library.registry().function(name) != nullptr || library.constant(name) || dtype_name(name);
     };
-    if (in_chunked != "chunked") continue;
     ++count;
     if (has(chunked_library())) continue;
     ++absent;
