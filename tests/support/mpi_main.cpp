@@ -58,6 +58,8 @@ class Watchdog {
   std::jthread thread_;
 };
 
+Watchdog* the_watchdog = nullptr;
+
 // Brings the ranks' results together after every test, on a communicator that the tests do not use.
 class Together : public ::testing::EmptyTestEventListener {
  public:
@@ -101,6 +103,10 @@ class Quiet : public ::testing::EmptyTestEventListener {
 
 comm::Communicator& job() { return *the_job; }
 
+void going_on(const std::string& what) {
+  if (the_watchdog != nullptr) the_watchdog->begin(what);
+}
+
 }  // namespace quarry::test
 
 int main(int argc, char** argv) {
@@ -116,6 +122,7 @@ int main(int argc, char** argv) {
   int64_t failed = 0;
   {
     test::Watchdog watchdog(rank);
+    test::the_watchdog = &watchdog;
     ::testing::TestEventListeners& listeners = ::testing::UnitTest::GetInstance()->listeners();
     if (rank != 0) {
       delete listeners.Release(listeners.default_result_printer());
@@ -128,6 +135,7 @@ int main(int argc, char** argv) {
     watchdog.begin("the end of the program");
     test::the_job->all_reduce(std::span(&failed, 1), comm::ReduceOp::max);
     delete listeners.Release(together);
+    test::the_watchdog = nullptr;
     test::the_job.reset();
   }
   return failed ? 1 : 0;
