@@ -211,6 +211,7 @@ Answer ChunkedReplay::answer(const oracle::Reader& reader, const ChunkedCases::N
   const bool on_cpu = settings_.runtime.device == local::DeviceKind::cpu;
   int64_t memory = 1, host_memory = kLeastHost;
   const auto raise = [](int64_t& budget, int64_t least) { budget = std::max(budget + 1, least); };
+  std::string refusal;
   for (int i = 0; i < kMostTries; ++i) {
     settings_.runtime.memory = std::to_string(memory);
     settings_.runtime.host_memory = std::to_string(host_memory);
@@ -221,11 +222,12 @@ Answer ChunkedReplay::answer(const oracle::Reader& reader, const ChunkedCases::N
     } catch (const local::BudgetError& error) {
       const bool of_host = !runtime_ || dynamic_cast<const exec::HostBudgetError*>(&error) != nullptr;
       raise(of_host && !on_cpu ? host_memory : memory, error.least_bytes());
+      refusal = error.what();
     } catch (const local::InvalidArgument&) {
       raise(memory, std::max(kLeast, 2 * memory));
     }
   }
-  const std::string wrong = fmt::format("a budget of {} bytes still does not work", memory);
+  const std::string wrong = fmt::format("no budget works: {}", short_text(refusal));
   return {wrong, hash_of(wrong), 0};
 }
 
