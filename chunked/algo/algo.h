@@ -101,8 +101,8 @@ NodePtr assigned_masked(const NodePtr& arg, const NodePtr& mask, const NodePtr& 
 
 // A function of local arrays, for arrays of one chunk.
 struct LocalCall {
-  std::string name;       // in listings, traces and errors
-  uint64_t identity = 0;  // of the function with its parameters; the same on every rank
+  std::string name;                    // in listings, traces and errors
+  uint64_t identity = 0;               // of the function with its parameters; the same on every rank
   std::vector<op::ArraySpec> outputs;  // shapes and dtypes
   std::function<std::vector<local::NdArray>(std::span<const local::NdArray>)> function;
   std::optional<int64_t> scratch_bytes;  // that it takes at most at once, results included; none: estimated

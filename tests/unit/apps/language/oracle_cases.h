@@ -45,7 +45,7 @@ struct Way {
   const expression::Library* library = nullptr;
   std::function<ExpressionValue(const local::NdArray&)> given;
   std::function<ExpressionValue(const ExpressionValue&)> taken;
-  bool other_sums = false;  // terms may be added in another order than NumPy's
+  bool other_sums = false;       // terms may be added in another order than NumPy's
   bool throws_refusals = false;  // BudgetError, and NotSupported, which may be about what fits a task
 };
 // What went wrong, or nothing.
