@@ -34,6 +34,8 @@ class Limits(CliTest):
             return True, result
         if ranks and "quarry:" not in result.err and re.search("mca_|MPI_INIT", result.err):
             return False, result  # Open MPI's components, before the program does anything
+        if "Fatal glibc error: failed to register TLS destructor: out of memory" in result.err:
+            return False, result  # the C library ends the process itself, where it has no room for what it notes of a thread
         self.assertNotRegex(result.err, "terminate called|Signal: |Segmentation", what)
         self.assertIn(result.status, [1, 2], what)
         self.assertIn(len(result.errors()), range(1, most_errors + 1), what)
