@@ -180,7 +180,7 @@ Answer ChunkedReplay::answer_here(const oracle::Reader& reader, const ChunkedCas
   Answer answer;
   std::optional<uint64_t> bits;
   const auto taken = [&](const ExpressionValue& value) {
-    const ExpressionValue here = localised(value);
+    ExpressionValue here = localised(value);
     Hash hash;
     hash.add_value(here);
     bits = hash.value();
