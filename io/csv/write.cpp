@@ -103,11 +103,7 @@ class CsvWriter final : public Writer {
   const Format& format() const override { return csv::format(); }
   std::string layout() const override {
     ByteWriter out;
-    out.put_string(spec_.object);
-    out.put_dims(spec_.shape);
-    out.put(spec_.dtype);
-    out.put(spec_.chunks.has_value());
-    if (spec_.chunks) out.put_dims(*spec_.chunks);
+    serialize_array(spec_, out);
     std::array<std::byte, kSlotBytes> fill{};
     if (spec_.fill_value) spec_.fill_value->store(spec_.dtype, fill.data());
     out.put(spec_.fill_value.has_value());
@@ -389,14 +385,7 @@ std::unique_ptr<OutputFile> create_output(const std::string& file, std::vector<O
 
 std::shared_ptr<Writer> writer_of(const std::string& layout) {
   ByteReader in(layout);
-  OutputSpec spec;
-  spec.object = in.get_string();
-  spec.shape = in.get_dims();
-  spec.dtype = in.get<local::DType>();
-  if (in.get<bool>()) {
-    spec.chunks = in.get_dims();
-    spec.filters = {{Filter::Kind::other, 0, "text"}};
-  }
+  OutputSpec spec = deserialize_array(in);
   const bool has_fill = in.get<bool>();
   const auto fill = in.get<std::array<std::byte, kSlotBytes>>();
   if (has_fill) spec.fill_value = local::Scalar::load(spec.dtype, fill.data());

@@ -54,12 +54,7 @@ class NpyWriter final : public Writer {
   const Format& format() const override { return format_; }
   std::string layout() const override {
     ByteWriter out;
-    out.put_string(spec_.object);
-    out.put_dims(spec_.shape);
-    out.put(spec_.dtype);
-    out.put(spec_.chunks.has_value());
-    if (spec_.chunks) out.put_dims(*spec_.chunks);
-    out.put<int32_t>(spec_.filters.empty() ? -1 : spec_.filters[0].level);
+    serialize_array(spec_, out);
     out.put_string(path_);
     out.put_string(name_);
     out.put(offset_);
@@ -390,13 +385,7 @@ void prepare_npz(OutputSpec& spec) {
 
 std::shared_ptr<Writer> writer_of(const Format& format, const std::string& layout) {
   ByteReader in(layout);
-  OutputSpec spec;
-  spec.object = in.get_string();
-  spec.shape = in.get_dims();
-  spec.dtype = in.get<local::DType>();
-  if (in.get<bool>()) spec.chunks = in.get_dims();
-  const auto level = in.get<int32_t>();
-  if (level >= 0) spec.filters = {{Filter::Kind::deflate, level, "deflate"}};
+  OutputSpec spec = deserialize_array(in);
   std::string path = in.get_string(), name = in.get_string();
   const auto offset = in.get<int64_t>();
   return std::make_shared<NpyWriter>(format, std::move(spec), std::move(path), std::move(name), offset);

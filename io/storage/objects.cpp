@@ -40,4 +40,41 @@ void check_paths(std::span<const OutputSpec> specs) {
     }
 }
 
+double unfiltered_bytes(std::span<const OutputSpec> specs) {
+  double bytes = 0;
+  for (const OutputSpec& spec : specs)
+    if (spec.filters.empty() && !spec.is_group)
+      bytes += static_cast<double>(local::element_count(spec.shape) * local::itemsize(spec.dtype));
+  return bytes;
+}
+
+void serialize_array(const OutputSpec& spec, ByteWriter& out) {
+  out.put_string(spec.object);
+  out.put_dims(spec.shape);
+  out.put(spec.dtype);
+  out.put(spec.chunks.has_value());
+  if (spec.chunks) out.put_dims(*spec.chunks);
+  out.put<int64_t>(std::ssize(spec.filters));
+  for (const Filter& filter : spec.filters) {
+    out.put(filter.kind);
+    out.put(filter.level);
+    out.put_string(filter.name);
+  }
+}
+
+OutputSpec deserialize_array(ByteReader& in) {
+  OutputSpec spec;
+  spec.object = in.get_string();
+  spec.shape = in.get_dims();
+  spec.dtype = in.get<local::DType>();
+  if (in.get<bool>()) spec.chunks = in.get_dims();
+  for (auto left = in.get<int64_t>(); left > 0; --left) {
+    Filter& filter = spec.filters.emplace_back();
+    filter.kind = in.get<Filter::Kind>();
+    filter.level = in.get<int>();
+    filter.name = in.get_string();
+  }
+  return spec;
+}
+
 }  // namespace quarry::io

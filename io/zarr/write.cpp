@@ -72,17 +72,7 @@ class ZarrWriter final : public Writer {
   const Format& format() const override { return zarr::format(); }
   std::string layout() const override {
     ByteWriter out;
-    out.put_string(spec_.object);
-    out.put_dims(spec_.shape);
-    out.put(spec_.dtype);
-    out.put(spec_.chunks.has_value());
-    if (spec_.chunks) out.put_dims(*spec_.chunks);
-    out.put<int64_t>(std::ssize(spec_.filters));
-    for (const Filter& filter : spec_.filters) {
-      out.put(filter.kind);
-      out.put(filter.level);
-      out.put_string(filter.name);
-    }
+    serialize_array(spec_, out);
     out.put<int32_t>(version_);
     out.put_string(folder_);
     out.put_string(name_);
@@ -228,7 +218,7 @@ class ZarrOutput final : public OutputFile {
         throw local::InvalidArgument(fmt::format(
             "cannot create '{}': a Zarr array of version 3 has no text; one of version 2 has", spec.object));
     }
-    place_.emplace(file_, unfiltered_bytes());
+    place_.emplace(file_, unfiltered_bytes(specs_));
     for (const OutputSpec& spec : specs_) writers_.push_back(spec.is_group ? nullptr : make(spec));
   }
 
@@ -270,14 +260,6 @@ class ZarrOutput final : public OutputFile {
   }
 
  private:
-  double unfiltered_bytes() const {
-    double bytes = 0;
-    for (const OutputSpec& spec : specs_)
-      if (spec.filters.empty() && !spec.is_group)
-        bytes += static_cast<double>(local::element_count(spec.shape) * local::itemsize(spec.dtype));
-    return bytes;
-  }
-
   // Before anything is made.
   void check_targets(const fs::path& folder) const {
     std::error_code none;
@@ -427,17 +409,7 @@ std::unique_ptr<OutputFile> create_output(const std::string& file, std::vector<O
 
 std::shared_ptr<Writer> writer_of(const std::string& layout) {
   ByteReader in(layout);
-  OutputSpec spec;
-  spec.object = in.get_string();
-  spec.shape = in.get_dims();
-  spec.dtype = in.get<local::DType>();
-  if (in.get<bool>()) spec.chunks = in.get_dims();
-  for (auto left = in.get<int64_t>(); left > 0; --left) {
-    Filter& filter = spec.filters.emplace_back();
-    filter.kind = in.get<Filter::Kind>();
-    filter.level = in.get<int>();
-    filter.name = in.get_string();
-  }
+  OutputSpec spec = deserialize_array(in);
   const auto version = in.get<int32_t>();
   std::string folder = in.get_string(), name = in.get_string();
   return std::make_shared<ZarrWriter>(std::move(spec), version, std::move(folder), std::move(name));

@@ -21,6 +21,7 @@
 #include "quarry/io/hdf5/types.h"
 #include "quarry/io/hdf5/write/hdf5_writer.h"
 #include "quarry/io/hdf5/write/metadata.h"
+#include "quarry/io/storage/objects.h"
 #include "quarry/io/storage/replacement.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/sizes.h"
@@ -163,7 +164,7 @@ class Hdf5Output final : public OutputFile {
     check_paths(specs_);
     const LibraryLock lock;
     check_targets(overwrite);
-    place_.emplace(file_, unfiltered_bytes());
+    place_.emplace(file_, unfiltered_bytes(specs_));
     create_all();
     bytes_.emplace(place_->path(), ByteFile::Mode::write);
     prepare_places();
@@ -271,14 +272,6 @@ class Hdf5Output final : public OutputFile {
   }
 
  private:
-  double unfiltered_bytes() const {
-    double bytes = 0;
-    for (const OutputSpec& spec : specs_)
-      if (spec.filters.empty() && !spec.is_group)
-        bytes += static_cast<double>(local::element_count(spec.shape) * local::itemsize(spec.dtype));
-    return bytes;
-  }
-
   // Before an existing file is copied.
   void check_targets(bool overwrite) const {
     if (::access(file_.c_str(), F_OK) != 0) return;
