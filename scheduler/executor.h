@@ -103,6 +103,8 @@ class Executor {
   // What compute threads of the CPU do again and again while they look for work, before they sleep: null for nothing.
   // It returns soon and does not throw; several threads may be in it, also for a while after it has been replaced.
   void set_idle_work(std::function<void()> work);
+  // A run is about to begin: on a device, the thread that queues its work wakes up and looks for it for a moment.
+  void expect_run();
   // After run(), until the next one or forget_blocks(): the kept block.
   std::shared_ptr<StoredBlock> stored_block(BlockId block);
   // Those that nobody has asked for are freed, the others when their owners drop them.

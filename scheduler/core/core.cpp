@@ -198,6 +198,7 @@ void Core::run(Graph& graph, const std::function<void()>& watch) {
       advance();
       continue;
     }
+    if (watch_device(guard)) continue;
     guard.wait_for(run_wake_, kTick);
     for (WorkQueue& queue : queues_) queue.note_overdue();
     advance();
@@ -377,6 +378,19 @@ void Core::set_failure_handler(std::function<void(const ErrorRecord&)> handler) 
 void Core::set_idle_work(std::function<void()> work) {
   Guard guard(*this);
   idle_work_ = work ? std::make_shared<const std::function<void()>>(std::move(work)) : nullptr;
+}
+
+// The thread that queues a device's work wakes up while the graph is still being made.
+void Core::expect_run() {
+  constexpr int64_t kSoonNs = 2'000'000;
+  if (!on_device_ || !may_look_) return;
+  Guard guard(*this);
+  expected_until_ns_ = local::trace_clock_ns() + kSoonNs;
+  WorkQueue& queue = queues_[QueueKind::compute];
+  if (queue.idle == 0 || queue.tokens > 0) return;
+  --queue.idle;
+  ++queue.tokens;
+  queue.wake.notify_one();
 }
 
 std::shared_ptr<StoredBlock> Core::stored_block(BlockId block) {

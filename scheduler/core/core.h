@@ -65,6 +65,7 @@ class Core {
   void clear_cancel();
   void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler);
   void set_idle_work(std::function<void()> work);
+  void expect_run();
   std::shared_ptr<StoredBlock> stored_block(BlockId block);
   void forget_blocks();
   local::Reservation reserve_outside(int64_t bytes);
@@ -156,7 +157,9 @@ class Core {
 
   // workers.cpp
   void work_loop(Worker& worker);
+  bool poll_streams(Guard& guard);
   void poll_loop();
+  bool watch_device(Guard& guard);
   bool wait_for_work(Guard& guard, Worker& worker);
   void look_for_work(Guard& guard, const Worker& worker);
   bool take_back(Worker& worker);
@@ -221,6 +224,16 @@ class Core {
   std::condition_variable poll_wake_;
   IssuedRounds issued_;
   EventPool events_;
+  bool polling_ = false;   // a thread is at poll_streams()
+  bool watching_ = false;  // the thread that waits for the run polls
+  struct Front {
+    size_t stream = 0;
+    std::shared_ptr<local::DeviceEvent> event;
+    bool ended = false;
+    std::exception_ptr error;
+  };
+  std::vector<Front> fronts_;      // of the thread that polls
+  int64_t expected_until_ns_ = 0;  // a run is expected to begin before
 
   // This run.
   Graph* graph_ = nullptr;

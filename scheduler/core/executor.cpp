@@ -40,6 +40,7 @@ void Executor::clear_cancel() { core_->clear_cancel(); }
 void Executor::set_failure_handler(std::function<void(const local::ErrorRecord&)> handler) {
   core_->set_failure_handler(std::move(handler));
 }
+void Executor::expect_run() { core_->expect_run(); }
 void Executor::set_idle_work(std::function<void()> work) { core_->set_idle_work(std::move(work)); }
 std::shared_ptr<StoredBlock> Executor::stored_block(BlockId block) { return core_->stored_block(block); }
 

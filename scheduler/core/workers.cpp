@@ -70,7 +70,9 @@ bool Core::wait_for_work(Guard& guard, Worker& worker) {
 // Lets other queues have what the last tasks made ready, and looks for more for a while.
 void Core::look_for_work(Guard& guard, const Worker& worker) {
   WorkQueue& queue = queues_[worker.queue];
-  const bool look = queue.short_tasks && queue.looking == 0 && graph_ && may_look_;
+  const int64_t now_ns = local::trace_clock_ns();
+  const bool expects = on_device_ && worker.queue == QueueKind::compute && now_ns < expected_until_ns_;
+  const bool look = (expects || (queue.short_tasks && graph_)) && queue.looking == 0 && may_look_;
   if (!look) {
     guard.unlock();
     guard.lock();
@@ -79,7 +81,7 @@ void Core::look_for_work(Guard& guard, const Worker& worker) {
   ++queue.looking;
   const bool computes = worker.queue == QueueKind::compute && !on_device_;
   const std::shared_ptr<const std::function<void()>> idle_work = computes ? idle_work_ : nullptr;
-  const int64_t until = local::trace_clock_ns() + kLookNs;
+  const int64_t until = std::max(now_ns + kLookNs, expects ? expected_until_ns_ : 0);
   bool in_time = true;
   // Others may be faster: then it goes on looking.
   while (in_time && !queue.is_worth_joining() && !quit_) {
@@ -89,8 +91,8 @@ void Core::look_for_work(Guard& guard, const Worker& worker) {
         (*idle_work)();
       } else {
         for (int i = 0; i < 16 && !queue.is_known_worth_joining(); ++i) spin_pause();
-        // Nobody waits for what is asked for far ahead: the core may be another rank's.
-        if (worker.queue == QueueKind::comm) std::this_thread::yield();
+        // Nobody waits for what is asked for far ahead, or is not there yet: the core may be another rank's.
+        if (worker.queue == QueueKind::comm || expects) std::this_thread::yield();
       }
       in_time = local::trace_clock_ns() < until;
     }
@@ -161,7 +163,9 @@ int64_t Core::fill_round(Worker& worker, int32_t first, int64_t round_ns, int mo
 void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   WorkQueue& queue = queues_[worker.queue];
   const bool on_stream = on_device_ && worker.queue == QueueKind::compute;
-  const int64_t round_ns = on_stream ? kQueueRoundNs : on_device_ ? kDeviceRoundNs : kRoundNs;
+  // A device that has nothing to do begins with a few.
+  const bool keeps_busy = on_stream && !issued_.empty();
+  const int64_t round_ns = keeps_busy ? kQueueRoundNs : on_device_ ? kDeviceRoundNs : kRoundNs;
   const int most = on_stream ? Worker::kMostTasks : Worker::kMostTasks / 2;
   const bool is_short = fill_round(worker, first, round_ns, most) < kRoundNs;
   if (is_short) ++queue.in_short_rounds;
@@ -443,51 +447,85 @@ void Core::finish(Worker& worker, Slot& slot) {
   }
 }
 
-// A stream's work ends in order: only what was queued on it first is asked for.
+// Asks what the streams have done, with the lock given back meanwhile: of each what was queued first, as a stream's
+// work ends in order. Whether any has ended. One thread at a time (polling_).
+bool Core::poll_streams(Guard& guard) {
+  fronts_.clear();
+  for (size_t s = 0; s < issued_.stream_count(); ++s) {
+    if (auto event = issued_.first_event(s)) fronts_.push_back({s, std::move(event), false, nullptr});
+  }
+  guard.unlock();
+  bool any = false;
+  for (Front& front : fronts_) {
+    try {
+      front.ended = front.event->done();
+      if (front.ended) front.event->synchronize();  // throws what the work threw
+    } catch (...) {
+      front.ended = true;
+      front.error = std::current_exception();
+    }
+    any = any || front.ended;
+  }
+  guard.lock();
+  for (Front& front : fronts_) {
+    front.event.reset();
+    if (!front.ended) continue;
+    IssuedRound round = issued_.pop(front.stream);
+    for (const int32_t task : round.tasks) end_part(task, front.error);
+    events_.recycle(std::move(round.event));
+  }
+  if (any) advance();
+  return any;
+}
+
 void Core::poll_loop() {
-  struct Front {
-    size_t stream = 0;
-    std::shared_ptr<local::DeviceEvent> event;
-    bool ended = false;
-    std::exception_ptr error;
-  };
-  std::vector<Front> fronts;
   prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds; else 50 us, more than the sleep itself
   Guard guard(*this);
   while (!quit_) {
-    fronts.clear();
-    for (size_t s = 0; s < issued_.stream_count(); ++s) {
-      if (auto event = issued_.first_event(s)) fronts.push_back({s, std::move(event), false, nullptr});
-    }
-    if (fronts.empty()) {
+    if (issued_.empty() || watching_) {
       guard.unlock();
       guard.lock();
-      if (issued_.empty() && !quit_) guard.wait(poll_wake_);
+      if ((issued_.empty() || watching_) && !quit_) guard.wait(poll_wake_);
       continue;
     }
+    polling_ = true;
+    const bool any = poll_streams(guard);
+    polling_ = false;
+    if (any) continue;
     guard.unlock();
-    bool any = false;
-    for (Front& front : fronts) {
-      try {
-        front.ended = front.event->done();
-        if (front.ended) front.event->synchronize();  // throws what the work threw
-      } catch (...) {
-        front.ended = true;
-        front.error = std::current_exception();
-      }
-      any = any || front.ended;
-    }
-    if (!any) std::this_thread::sleep_for(kPollInterval);
+    std::this_thread::sleep_for(kPollInterval);
     guard.lock();
-    for (Front& front : fronts) {
-      front.event.reset();
-      if (!front.ended) continue;
-      IssuedRound round = issued_.pop(front.stream);
-      for (const int32_t task : round.tasks) end_part(task, front.error);
-      events_.recycle(std::move(round.event));
-    }
-    if (any) advance();
   }
+}
+
+// The thread that waits for the run asks the device itself while no other thread has much to do: to sleep and be woken
+// takes longer than many a kernel. False when it had better sleep.
+bool Core::watch_device(Guard& guard) {
+  constexpr int64_t kAskNs = 10'000'000;    // since anything has ended
+  constexpr int64_t kWatchNs = 50'000'000;  // run() has other things to do as often
+  if (!on_device_ || !may_look_) return false;
+  const int64_t begin_ns = local::trace_clock_ns();
+  int64_t last_ns = begin_ns, now_ns = begin_ns;
+  watching_ = true;
+  while (at_work_ <= 1 && !is_run_over() && !admission_.has_more() && now_ns - last_ns < kAskNs &&
+         now_ns - begin_ns < kWatchNs) {
+    bool any = false;
+    if (!polling_ && !issued_.empty()) {
+      polling_ = true;
+      any = poll_streams(guard);
+      polling_ = false;
+    }
+    if (!any) {
+      guard.unlock();
+      std::this_thread::yield();
+      guard.lock();
+    }
+    now_ns = local::trace_clock_ns();
+    if (any) last_ns = now_ns;
+  }
+  watching_ = false;
+  if (!issued_.empty()) poll_wake_.notify_one();
+  return at_work_ <= 1 && now_ns - last_ns < kAskNs;
 }
 
 }  // namespace quarry::scheduler
