@@ -112,6 +112,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   Runtime& runtime = Runtime::current();
   Runtime::Internals& internals = runtime.internals();
   comm::Communicator& communicator = runtime.communicator();
+  runtime.executor().expect_run();
   const uint64_t epoch = internals.runs + 1;
   std::unique_ptr<Service> service;
   std::unique_ptr<Lowered> lowered;
