@@ -22,5 +22,14 @@ void scan_axis(Op op, const NdArray& array, int axis, const NdArray& out, const 
 // The last elements of a scan into a new array alone, to the bit; `out` has extent 1 along the axis, which is not
 // empty.
 void last_of_scan(Op op, const NdArray& array, int axis, const NdArray& out);
+// The same scan in passes in which no part waits for another one: the axis is cut into segments of `length` elements,
+// of which the last may be shorter. First the fold of every segment: `out` has one element per segment along the axis,
+// of the result's dtype.
+void fold_segments(Op op, const NdArray& array, int axis, int64_t length, const NdArray& out);
+// Then every segment's own scan after what precedes it, `before`, which is laid out as the folds.
+void scan_segments(Op op, const NdArray& array, int axis, int64_t length, const NdArray& before, const NdArray& out);
+// The value that changes no other one by a bit as the left operand, NaNs and zeros of either sign included; none for
+// operations without one.
+std::optional<Scalar> exact_identity(Op op, DType dtype);
 
 }  // namespace quarry::local

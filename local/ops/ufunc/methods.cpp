@@ -187,6 +187,48 @@ void last_of_scan(Op op, const NdArray& array, int axis, const NdArray& out) {
   run_scan(op, array, axis, out, {}, /*only_last=*/true);
 }
 
+namespace {
+
+// Calls f(part of array, its axis, part of parts, part of whole) for all whole segments and for the last one where it
+// is shorter; `parts` has an element per segment, `whole` the array's shape or nothing.
+template <class F>
+void for_each_segments(const NdArray& array, int axis, int64_t length, const NdArray& parts,
+                       const std::optional<NdArray>& whole, const F& f) {
+  const int64_t n = array.shape()[axis], full = n / length, end = full * length;
+  const auto cut_of = [&](const NdArray& x) { return cut(part(x, axis, 0, end), axis, full, length); };
+  if (full > 0)
+    f(cut_of(array), axis + 1, cut(part(parts, axis, 0, full), axis, full, 1), whole ? cut_of(*whole) : whole);
+  if (end == n) return;
+  f(part(array, axis, end, n), axis, part(parts, axis, full, full + 1), whole ? part(*whole, axis, end, n) : whole);
+}
+
+}  // namespace
+
+void fold_segments(Op op, const NdArray& array, int axis, int64_t length, const NdArray& out) {
+  for_each_segments(array, axis, length, out, {},
+                    [op](const NdArray& x, int along, const NdArray& fold, const std::optional<NdArray>&) {
+                      last_of_scan(op, x, along, fold);
+                    });
+}
+
+void scan_segments(Op op, const NdArray& array, int axis, int64_t length, const NdArray& before, const NdArray& out) {
+  for_each_segments(array, axis, length, before, out,
+                    [op](const NdArray& x, int along, const NdArray& ahead, const std::optional<NdArray>& to) {
+                      scan_axis(op, x, along, *to, ahead);
+                    });
+}
+
+std::optional<Scalar> exact_identity(Op op, DType dtype) {
+  if (is_complex(dtype) && op != "add"_op) return {};
+  const bool floats = is_float(dtype) || is_complex(dtype);
+  if (op == "add"_op)
+    return is_complex(dtype) ? Scalar(std::complex<double>(-0.0, -0.0)) : floats ? Scalar(-0.0) : Scalar(0);
+  if (op == "multiply"_op) return Scalar(1);
+  if (op == "maximum"_op && floats) return Scalar(-std::numeric_limits<double>::infinity());
+  if (op == "minimum"_op && floats) return Scalar(std::numeric_limits<double>::infinity());
+  return {};
+}
+
 namespace ops {
 
 NdArray ufunc_reduce(Op op, const NdArray& array, const Axes& axis, const ReduceOptions& options) {

@@ -238,6 +238,40 @@ TEST_P(UfuncMethods, LastOfScansAndScansAfterOthers) {
   scan_axis("add"_op, none, 0, nothing, NdArray({1, 3}, DType::float64));
 }
 
+// Whole numbers, so that every grouping gives the same.
+TEST_P(UfuncMethods, ScansInSegments) {
+  for (const Dims& shape : {Dims{1}, Dims{64}, Dims{1000}, Dims{3, 1000}, Dims{1000, 3}, Dims{2, 130, 17}}) {
+    for (int axis = 0; axis < shape.size(); ++axis) {
+      const NdArray x = ((counted(shape) * 7.0) % 13.0 - 5.0).astype(DType::float32);
+      const NdArray scan = ops::ufunc_accumulate("add"_op, x, axis, DType::float64);
+      for (const int64_t length : {int64_t{1}, int64_t{5}, int64_t{64}, int64_t{1000}}) {
+        SCOPED_TRACE(local::to_string(shape) + ", axis " + std::to_string(axis) + ", by " + std::to_string(length));
+        Dims parts = shape;
+        parts[axis] = (shape[axis] + length - 1) / length;
+        const NdArray folds(parts, DType::float64), out(shape, DType::float64);
+        fold_segments("add"_op, x, axis, length, folds);
+        const NdArray before = ops::ufunc_accumulate("add"_op, folds, axis) - folds;
+        scan_segments("add"_op, x, axis, length, before, out);
+        EXPECT_EQ(doubles(out), doubles(scan));
+      }
+    }
+  }
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {DType::float64, DType::float16, DType::complex64, DType::int32}) {
+    const NdArray values =
+        dtype == DType::int32 ? NdArray{3, 0, -4}.astype(dtype)
+                              : from_vector(std::vector<double>{-0.0, 0.0, std::nan(""), kInf, -kInf, 2}).astype(dtype);
+    for (const Op op : {"add"_op, "multiply"_op, "maximum"_op, "minimum"_op}) {
+      const std::optional<Scalar> identity = exact_identity(op, dtype);
+      if (!identity) continue;
+      const NdArray left(values.shape(), dtype);
+      left.fill(*identity);
+      const NdArray kept = apply(op, {left, values}, dtype);
+      EXPECT_EQ(to_vector<uint8_t>(kept.view(DType::uint8)), to_vector<uint8_t>(values.view(DType::uint8)));
+    }
+  }
+}
+
 TEST_P(UfuncMethods, OuterAndReduceat) {
   const NdArray a = counted({2, 3});
   EXPECT_EQ(ops::ufunc_outer("add"_op, a, counted({4})).shape(), (Dims{2, 3, 4}));
