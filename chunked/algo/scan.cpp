@@ -6,10 +6,14 @@
 // chunks are in one task. The same totals are what
 // the last elements of chunks are made of, so sums of positive numbers ascend across chunks too. Where the order of
 // the operations makes no difference (integers, extremes, truth), totals are folds per chunk, which fuse with what x is
-// computed from. Bits depend on the chunks alone. An axis of one chunk is one scan per chunk.
+// computed from. On a device, segments of chunks take the place of chunks while the folds of all of them are few: then
+// no block of threads waits for another one. Bits depend on the chunks alone. An axis of one chunk is one scan per
+// chunk.
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
@@ -17,6 +21,7 @@
 #include "quarry/local/ops/ufunc/apply.h"
 #include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/methods.h"
+#include "quarry/local/program/scanning.h"
 
 namespace quarry::algo {
 namespace {
@@ -35,7 +40,34 @@ struct Scan {
   std::function<void(const NdArray& x, const NdArray& out)> last;  // the last elements of that alone
   std::function<NdArray(const NdArray&)> scan_totals;              // of the results of that
   std::optional<local::Reduction> fold = {};  // that gives the last element of a chunk's scan exactly
+  // The same in segments of the axis (local/ops/ufunc/folds.h): their folds, their scans after what precedes each, and
+  // what precedes the first one; none for functions that are not cut.
+  std::function<void(const NdArray& x, int64_t length, const NdArray& out)> fold_segments;
+  std::function<void(const NdArray& x, int64_t length, const NdArray& before, const NdArray& out)> scan_segments;
+  std::optional<local::Scalar> identity_value = {};
 };
+
+int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+// On a device, chunks are scanned in segments of so many elements where that keeps all of it busy without a part that
+// waits for another: a warp has a line that is contiguous in memory, a thread one of many neighbours. One task has what
+// precedes all segments, so they are not many. 0: not in segments.
+int64_t segment_length(const Grid& grid, int axis, int64_t itemsize) {
+  constexpr int64_t kLeastElements = 1 << 18, kWarps = 4096, kThreads = 65536, kLeastSegments = 4;
+  constexpr int64_t kWarpsTile = 512, kRows = 32, kMostBytes = int64_t{64} << 20;
+  const Dims chunk = grid.largest();
+  const int64_t elements = local::element_count(chunk), n = chunk[axis];
+  if (chunk_policy().device == local::DeviceKind::cpu || elements < kLeastElements) return 0;
+  int64_t inner = 1;
+  for (int d = axis + 1; d < chunk.size(); ++d) inner *= chunk[d];
+  const int64_t lines = elements / n, threads = inner == 1 ? kWarps : kThreads;
+  for (int64_t wanted = threads / lines; wanted >= std::max(kLeastSegments, threads / 2 / lines); wanted /= 2) {
+    const int64_t length = local::align_up(divided(n, wanted), inner == 1 ? kWarpsTile : kRows);
+    if (n < kLeastSegments * length) return 0;
+    if (divided(n, length) * lines * grid.axis(axis).count() * itemsize <= kMostBytes) return length;
+  }
+  return 0;
+}
 
 // Positions [start, stop) along an axis.
 NdArray part(const NdArray& x, int axis, int64_t start, int64_t stop) {
@@ -68,45 +100,73 @@ NodePtr scanned(const Scan& scan, const NodePtr& arg, int axis) {
     const Dims shape = made.shape();
     return op::ArraySpec{shape, scan.dtype, std::move(made), /*chosen_grid=*/true};
   };
-  const AxisChunks each(count, 1);
+  // Folds are of segments of chunks, or of whole chunks.
+  const bool is_stored = arg->as<expr::Stored>() != nullptr || arg->as<expr::Source>() != nullptr;
+  const bool may_cut = scan.identity_value && (is_stored || !scan.fold);
+  const int64_t length = may_cut ? segment_length(grid, axis, local::itemsize(scan.dtype)) : 0;
+  AxisChunks each(count, 1);
+  if (length > 0) {
+    std::vector<int64_t> segments;
+    for (int64_t i = 0; i < count; ++i) segments.push_back(divided(grid.axis(axis).size(i), length));
+    each = AxisChunks(segments);
+  }
+  const uint64_t cut_identity = op::Hash().add(identity).add(length).value;
   const auto total_of_chunks = [&] {
-    if (scan.fold) return expr::fold_chunks(*scan.fold, arg, uint32_t{1} << axis, grid, scan.dtype);
-    MapSpec totals{scan.name + " totals", identity, {along}, {with_axis(each)}, nullptr, {}};
+    if (length == 0 && scan.fold) return expr::fold_chunks(*scan.fold, arg, uint32_t{1} << axis, grid, scan.dtype);
+    MapSpec totals{scan.name + " totals", cut_identity, {along}, {with_axis(each)}, nullptr, {}};
     totals.bytes_per_element = scan.bytes_per_element;
     totals.by_trial = true;
-    totals.into = [scan](std::span<const NdArray> arrays, const ChunkPlace&, std::span<const NdArray> outputs) {
-      scan.last(arrays[0], outputs[0]);
+    totals.into = [scan, length](std::span<const NdArray> arrays, const ChunkPlace&, std::span<const NdArray> outputs) {
+      if (length > 0)
+        scan.fold_segments(arrays[0], length, outputs[0]);
+      else
+        scan.last(arrays[0], outputs[0]);
     };
     return map(std::move(totals), {arg})[0];
   };
   const NodePtr total = total_of_chunks();
 
+  const int64_t totals = each.extent();
   std::vector<Along> line = along;
   line[static_cast<size_t>(axis)] = Along::whole();
-  MapSpec carries{scan.name + " carries", identity, {line}, {with_axis(AxisChunks(count, count))}, nullptr, {}};
+  MapSpec carries{scan.name + " carries", cut_identity, {line}, {with_axis(AxisChunks(totals, totals))}, nullptr, {}};
   carries.bytes_per_element = scan.bytes_per_element;
-  carries.function = [scan, axis, count](std::span<const NdArray> arrays, const ChunkPlace&) {
+  carries.by_trial = length > 0;
+  carries.into = [scan, axis, totals, length](std::span<const NdArray> arrays, const ChunkPlace&,
+                                              std::span<const NdArray> outputs) {
+    const NdArray first = part(outputs[0], axis, 0, 1);
+    if (length > 0) {
+      first.fill(*scan.identity_value);
+      scan.scan(part(arrays[0], axis, 0, totals - 1), {}, part(outputs[0], axis, 1, totals));
+      return;
+    }
     // Carry 0 is of no chunk and is not read.
     const NdArray folds = scan.scan_totals(arrays[0]);
-    return std::vector<NdArray>{ops::concatenate({part(folds, axis, 0, 1), part(folds, axis, 0, count - 1)}, axis)};
+    first.assign(part(folds, axis, 0, 1));
+    part(outputs[0], axis, 1, totals).assign(part(folds, axis, 0, totals - 1));
   };
   const NodePtr carry = map(std::move(carries), {total})[0];
 
   // A chunk reads its own carries, or, where that is little beside it, those of all chunks of the line: no part of them
   // has to be taken out then.
-  const int64_t elements = local::element_count(grid.largest()), carried = elements / grid.axis(axis).largest() * count;
-  const bool takes_all = 8 * carried <= elements;
+  const int64_t elements = local::element_count(grid.largest()),
+                carried = elements / grid.axis(axis).largest() * totals;
+  const bool takes_all = length > 0 || 8 * carried <= elements;
   std::vector<Along> of_carry = along;
   of_carry[static_cast<size_t>(axis)] = takes_all ? Along::whole() : Along::following(axis, each);
-  MapSpec sums{scan.name, identity, {along, of_carry}, {result}, nullptr, {}};
+  MapSpec sums{scan.name, cut_identity, {along, of_carry}, {result}, nullptr, {}};
   sums.bytes_per_element = scan.bytes_per_element;
   sums.by_trial = true;
-  sums.into = [scan, axis, takes_all](std::span<const NdArray> arrays, const ChunkPlace& place,
-                                      std::span<const NdArray> outputs) {
+  sums.into = [scan, axis, takes_all, length, each](std::span<const NdArray> arrays, const ChunkPlace& place,
+                                                    std::span<const NdArray> outputs) {
     const int64_t i = place.coordinates[axis];
-    std::optional<NdArray> before;
-    if (i > 0) before = takes_all ? part(arrays[1], axis, i, i + 1) : arrays[1];
-    scan.scan(arrays[0], before, outputs[0]);
+    const NdArray before = takes_all ? part(arrays[1], axis, each.start(i), each.start(i + 1)) : arrays[1];
+    if (length > 0)
+      scan.scan_segments(arrays[0], length, before, outputs[0]);
+    else if (i > 0)
+      scan.scan(arrays[0], before, outputs[0]);
+    else
+      scan.scan(arrays[0], {}, outputs[0]);
   };
   return map(std::move(sums), {arg, carry})[0];
 }
@@ -174,6 +234,13 @@ NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<DTy
     };
     scan.last = [op, axis](const NdArray& x, const NdArray& out) { local::last_of_scan(op, x, axis, out); };
     scan.fold = exact_fold(op, scan.dtype);
+    if (local::is_associative(op)) scan.identity_value = local::exact_identity(op, scan.dtype);
+    scan.fold_segments = [op, axis](const NdArray& x, int64_t length, const NdArray& out) {
+      local::fold_segments(op, x, axis, length, out);
+    };
+    scan.scan_segments = [op, axis](const NdArray& x, int64_t length, const NdArray& before, const NdArray& out) {
+      local::scan_segments(op, x, axis, length, before, out);
+    };
   }
   return scanned(scan, arg, axis);
 }

@@ -208,6 +208,43 @@ TEST_P(ScanOn, BitsAreThoseOfTheChunksScans) {
   }
 }
 
+// Large chunks are scanned in segments on a device: whole numbers, so that every grouping gives the same.
+TEST_P(ScanOn, LargeChunksGiveTheScan) {
+  struct Case {
+    Dims shape;
+    int axis;
+    std::vector<int64_t> ends;
+    DType from, dtype;
+  };
+  const int64_t n = 1 << 18;
+  const Case cases[] = {
+      {{2 * n + 77}, 0, {n, 2 * n, 2 * n + 77}, DType::float64, DType::float64},
+      {{2 * n + 77}, 0, {n + 1, 2 * n + 77}, DType::int32, DType::int64},
+      {{9001, 64}, 0, {4096, 4097, 9001}, DType::float32, DType::float64},
+      {{3, 2 * n + 5}, 1, {n, 2 * n, 2 * n + 5}, DType::float64, DType::float64},
+      {{3, 5000, 40}, 1, {2500, 5000}, DType::float64, DType::float64},
+  };
+  RuntimeOptions options;
+  options.device = GetParam();
+  options.memory = "256MiB";
+  const Runtime runtime(options);
+  const local::DeviceScope scope(local::Device{GetParam(), 0});
+  for (const Case& c : cases) {
+    SCOPED_TRACE(local::to_string(c.shape) + ", axis " + std::to_string(c.axis));
+    const NdArray positions = ops::arange(local::element_count(c.shape)).reshape(c.shape);
+    const NdArray x = ((positions * 7919) % 101 - 40).astype(c.from);
+    std::vector<AxisChunks> axes;
+    for (const int64_t extent : c.shape) axes.emplace_back(extent, extent);
+    std::vector<int64_t> lengths;
+    for (size_t i = 0; i < c.ends.size(); ++i) lengths.push_back(c.ends[i] - (i > 0 ? c.ends[i - 1] : 0));
+    axes[static_cast<size_t>(c.axis)] = AxisChunks(lengths);
+    const Array chunked = Array::from_local(x).rechunk(Grid(axes)).persist();
+    const NdArray got = cumsum(chunked, c.axis, c.dtype).to_host();
+    EXPECT_EQ(got.dtype(), c.dtype);
+    EXPECT_TRUE(ops::array_equal(got, ops::cumsum(x, c.axis, c.dtype).to(got.device())));
+  }
+}
+
 TEST(Scan, InfinitiesThatCancelBetweenChunksAreNan) {
   const Array x = Array::from_local(local::from_vector<double>({local::inf, -local::inf, 1, local::nan})).rechunk({1});
   const NdArray whole = ops::nancumsum(local::from_vector<double>({local::inf, -local::inf, 1, local::nan}));
