@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "quarry/chunked/exec/bodies/aggregate.h"
 #include "quarry/chunked/exec/bodies/operand.h"
@@ -121,6 +122,7 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
   // Operators see whole chunks.
   if (!makers_.empty()) file_input_ = -1;
   splits_ = splits_ && makers_.empty();
+  if (splits_ && room_ > 0) slot_views_ = slot_views();
   // On the CPU the largest file input is computed on while it is read; whatever else the program needs arrives as
   // blocks.
   if (device.kind == local::DeviceKind::cpu) streamed_ = file_input_;
@@ -195,84 +197,142 @@ std::vector<Region> FusedBody::parts(int64_t chunk) const {
   return parts;
 }
 
-std::optional<FusedBody::Cells> FusedBody::cells(int64_t chunk) const {
-  constexpr size_t kMostCells = 4;  // a launch each
-  if (!splits_ || room_ == 0) return std::nullopt;
-  const Region whole = stage_.grid.chunk(chunk);
-  if (whole.elements() == 0) return std::nullopt;
-  // Where views begin in their arrays, for the chunk's first element; and where, in the space, chunks of them begin.
-  std::vector<Dims> begins;
-  std::vector<std::vector<int64_t>> cuts(static_cast<size_t>(whole.ndim()));
+// Empty where a view takes elements that are not neighbours.
+std::vector<FusedBody::SlotView> FusedBody::slot_views() const {
+  std::vector<SlotView> views;
   for (int slot = 0; slot < fused_.program.inputs(); ++slot) {
     const plan::Fused::Slot from = fused_.slot(slot);
     const plan::Input& input = fused_.inputs[static_cast<size_t>(from.input)];
-    if (!input.map.beside.empty()) return std::nullopt;
-    Dims& begin = begins.emplace_back(Dims::filled(input.shape.size()));
-    if (input.is_window()) begin = from.offset;
-    for (const auto& [axis, position] : input.map.fixed) begin[axis] += position;
-    for (int d = 0; d < whole.ndim(); ++d) {
+    if (!input.map.beside.empty()) return {};
+    SlotView view{from.input, Dims::filled(input.shape.size()), Dims::filled(input.shape.size(), -1)};
+    if (input.is_window()) view.begin = from.offset;
+    for (const auto& [axis, position] : input.map.fixed) view.begin[axis] += position;
+    for (int d = 0; d < stage_.grid.ndim(); ++d) {
       const expr::View::Axis& axis = input.map.axes[static_cast<size_t>(d)];
       if (axis.source < 0) continue;
-      if (axis.step != 1) return std::nullopt;
-      const AxisChunks& grid = input.grid.axis(axis.source);
-      const int64_t first = begin[axis.source] += axis.start + whole.start[d];
-      for (int64_t i = grid.find(first) + 1; i < grid.count() && grid.start(i) < first + whole.count[d]; ++i) {
-        cuts[static_cast<size_t>(d)].push_back(whole.start[d] + grid.start(i) - first);
-        if (cuts[static_cast<size_t>(d)].size() > kMostCells * static_cast<size_t>(fused_.program.inputs()))
-          return std::nullopt;
+      if (axis.step != 1) return {};
+      view.begin[axis.source] += axis.start;
+      view.follows[axis.source] = d;
+    }
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+namespace {
+
+// Positions along an axis at which boxes begin, and the end; equal distances where `even` says so.
+using Bounds = std::vector<int64_t>;
+
+int64_t count_boxes(const std::vector<Bounds>& bounds) {
+  int64_t boxes = 1;
+  for (const Bounds& along : bounds) boxes *= std::ssize(along) - 1;
+  return boxes;
+}
+
+// The same bounds and more of them, so that all boxes are of one shape.
+std::vector<Bounds> evened(const std::vector<Bounds>& bounds) {
+  std::vector<Bounds> even;
+  for (const Bounds& along : bounds) {
+    int64_t step = 0;
+    for (size_t i = 1; i < along.size(); ++i) step = std::gcd(step, along[i] - along[i - 1]);
+    Bounds& all = even.emplace_back();
+    for (int64_t at = along.front(); at <= along.back(); at += step) all.push_back(at);
+  }
+  return even;
+}
+
+}  // namespace
+
+std::optional<FusedBody::Cells> FusedBody::cells(int64_t chunk) const {
+  constexpr int64_t kMostCells = 4;       // launches of a chunk
+  constexpr int64_t kMostEvenCells = 16;  // of one shape: parts of one kernel, with those of other chunks
+  constexpr int64_t kLeastEvenElements = 256 << 10;
+  if (slot_views_.empty()) return std::nullopt;
+  const Grid& grid = stage_.grid;
+  const int ndim = grid.ndim();
+  const Dims place = grid.coordinates(chunk);
+  std::vector<Bounds> bounds(static_cast<size_t>(ndim));
+  int64_t elements = 1;
+  for (int d = 0; d < ndim; ++d) {
+    const AxisChunks& cuts = grid.axis(d);
+    bounds[static_cast<size_t>(d)] = {cuts.start(place[d]), cuts.start(place[d] + 1)};
+    elements *= cuts.size(place[d]);
+  }
+  if (elements == 0) return std::nullopt;
+  // Where, in the space, chunks of the arrays begin.
+  for (const SlotView& view : slot_views_) {
+    const plan::Input& input = fused_.inputs[static_cast<size_t>(view.input)];
+    for (int axis = 0; axis < view.begin.size(); ++axis) {
+      if (view.follows[axis] < 0) continue;
+      Bounds& along = bounds[static_cast<size_t>(view.follows[axis])];
+      const AxisChunks& cuts = input.grid.axis(axis);
+      const int64_t begin = view.begin[axis], end = along.back();
+      for (int64_t i = cuts.find(begin + along.front()) + 1; i < cuts.count() && cuts.start(i) < begin + end; ++i) {
+        const int64_t cut = cuts.start(i) - begin;
+        if (std::ranges::find(along, cut) != along.end()) continue;
+        along.insert(along.end() - 1, cut);
+        if (count_boxes(bounds) > kMostCells) return std::nullopt;
       }
     }
   }
+  for (Bounds& along : bounds) std::ranges::sort(along);
   Cells cells;
-  cells.boxes = {whole};
-  for (int d = 0; d < whole.ndim(); ++d) {
-    std::vector<int64_t>& along = cuts[static_cast<size_t>(d)];
-    std::ranges::sort(along);
-    along.erase(std::unique(along.begin(), along.end()), along.end());
-    if (cells.boxes.size() * (along.size() + 1) > kMostCells) return std::nullopt;
-    along.insert(along.begin(), whole.start[d]);
-    along.push_back(whole.start[d] + whole.count[d]);
-    std::vector<Region> boxes;
-    for (const Region& box : cells.boxes) {
-      for (size_t i = 0; i + 1 < along.size(); ++i) {
-        Region& part = boxes.emplace_back(box);
-        part.start[d] = along[i];
-        part.count[d] = along[i + 1] - along[i];
-      }
-    }
-    cells.boxes = std::move(boxes);
+  if (const int64_t boxes = count_boxes(bounds); boxes > 1) {
+    std::vector<Bounds> even = evened(bounds);
+    const int64_t count = count_boxes(even);
+    cells.even = count == boxes || (count <= kMostEvenCells && elements >= count * kLeastEvenElements);
+    if (cells.even) bounds = std::move(even);
   }
 
+  Dims next = Dims::filled(ndim);
   int64_t held = 0;
-  for (const Region& box : cells.boxes) {
-    std::vector<Cells::View>& views = cells.views.emplace_back();
-    for (int slot = 0; slot < fused_.program.inputs(); ++slot) {
-      const int number = fused_.slot(slot).input;
-      const plan::Input& input = fused_.inputs[static_cast<size_t>(number)];
-      Dims at = begins[static_cast<size_t>(slot)], coordinates = at;
-      for (int d = 0; d < whole.ndim(); ++d)
-        if (const int source = input.map.axes[static_cast<size_t>(d)].source; source >= 0)
-          at[source] += box.start[d] - whole.start[d];
-      for (int d = 0; d < at.size(); ++d) coordinates[d] = input.grid.axis(d).find(at[d]);
-      const std::pair<int, int64_t> place{number, input.grid.flat(coordinates)};
-      const Region lies = input.grid.chunk(place.second);
-      const int64_t itemsize = local::itemsize(input.dtype);
-      const Dims strides = local::contiguous_strides(lies.count, itemsize);
-      const auto found = std::ranges::find(cells.chunks, place);
-      const auto block = static_cast<size_t>(found - cells.chunks.begin());
-      if (found == cells.chunks.end()) {
-        const bool everywhere = input.array.kind == plan::ArrayRef::Kind::stored && input.array.stored->replicated();
-        if (!everywhere && owners_.owner(place.second, input.grid.count()) != rank_) return std::nullopt;
-        held += lies.elements() * itemsize;
-        if (held > room_) return std::nullopt;
-        cells.chunks.push_back(place);
-      }
-      int64_t offset = 0;
-      for (int d = 0; d < at.size(); ++d) offset += (at[d] - lies.start[d]) * strides[d];
-      views.push_back({block, offset, space_strides(input.map, strides)});
+  for (bool more = true; more;) {
+    Cells::Box& box = cells.boxes.emplace_back();
+    for (int d = 0; d < ndim; ++d) {
+      const Bounds& along = bounds[static_cast<size_t>(d)];
+      const auto i = static_cast<size_t>(next[d]);
+      box.start.push_back(along[i]);
+      box.count.push_back(along[i + 1] - along[i]);
+    }
+    for (const SlotView& view : slot_views_)
+      if (!add_view(cells, view, box.start, held)) return std::nullopt;
+    more = false;
+    for (int d = ndim; d-- > 0 && !more;) {
+      more = ++next[d] + 1 < std::ssize(bounds[static_cast<size_t>(d)]);
+      if (!more) next[d] = 0;
     }
   }
   return cells;
+}
+
+// Adds where a view of an input begins for a box of the space; `held` are the bytes of all chunks so far. False where
+// there is no room, or the chunk is another rank's.
+bool FusedBody::add_view(Cells& cells, const SlotView& view, const Dims& start, int64_t& held) const {
+  const plan::Input& input = fused_.inputs[static_cast<size_t>(view.input)];
+  const int64_t itemsize = local::itemsize(input.dtype);
+  int64_t chunk = 0, offset = 0, stride = itemsize, chunks = 1;
+  for (int axis = view.begin.size(); axis-- > 0;) {
+    const AxisChunks& cuts = input.grid.axis(axis);
+    const int64_t at = view.begin[axis] + (view.follows[axis] < 0 ? 0 : start[view.follows[axis]]);
+    const int64_t i = cuts.find(at);
+    chunk += i * chunks;
+    chunks *= cuts.count();
+    offset += (at - cuts.start(i)) * stride;
+    stride *= cuts.size(i);
+  }
+  const auto found = std::ranges::find_if(
+      cells.chunks, [&](const Cells::Chunk& known) { return known.input == view.input && known.chunk == chunk; });
+  const auto number = static_cast<size_t>(found - cells.chunks.begin());
+  cells.views.push_back({number, offset});
+  if (found != cells.chunks.end()) return true;
+  const bool everywhere = input.array.kind == plan::ArrayRef::Kind::stored && input.array.stored->replicated();
+  if (!everywhere && owners_.owner(chunk, chunks) != rank_) return false;
+  held += stride;  // all of its bytes
+  if (held > room_) return false;
+  const Dims strides = local::contiguous_strides(input.grid.chunk_shape(chunk), itemsize);
+  cells.chunks.push_back({view.input, chunk, space_strides(input.map, strides)});
+  return true;
 }
 
 Placed FusedBody::placed(int slot, const Region& box) const {
@@ -327,10 +387,7 @@ int64_t FusedBody::scratch_bytes(int64_t chunk, KnownScratch& known) const {
       !std::ranges::equal(whole.inputs, known.launch.inputs, same_strides))
     known = {whole, run_scratch_bytes(device_, fused_.program, whole)};
   int64_t bytes = known.bytes;
-  if (splits_) {
-    const std::optional<Cells> in_place = cells(chunk);
-    bytes *= in_place ? std::ssize(in_place->boxes) : std::ssize(parts(chunk));
-  }
+  if (splits_) bytes *= std::ssize(parts(chunk));
   bytes += making_bytes(chunk);
   if (streamed_ < 0) return bytes;
   // The pieces, their states, and what runs on a piece. A piece may be laid out in another way than the whole chunk.
@@ -342,6 +399,25 @@ int64_t FusedBody::scratch_bytes(int64_t chunk, KnownScratch& known) const {
   bytes = std::max(bytes, merge_scratch_bytes(combine_, layout, elements, device_)) + kPieceMargin;
   bytes += align_up(dataset->visit_scratch_bytes(input_region(streamed_, chunk)), local::kAllocationAlignment);
   return bytes + align_up(layout.bytes, local::kAllocationAlignment) + 2 * local::kAllocationAlignment;
+}
+
+int64_t FusedBody::scratch_bytes(int64_t chunk, const Cells& cells, KnownScratch& known) const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < cells.boxes.size(); ++i) {
+    const FusedBody::Cells::View* const views = cells.views.data() + i * slot_views_.size();
+    const auto strides = [&](size_t slot) -> const Dims& { return cells.chunks[views[slot].input].strides; };
+    bool same = known.bytes >= 0 && known.launch.shape == cells.boxes[i].count;
+    for (size_t slot = 0; slot < slot_views_.size() && same; ++slot)
+      same = known.launch.inputs[slot].strides == strides(slot);
+    if (!same) {
+      known.launch = {};
+      lay_out(known.launch, chunk, cells.boxes[i].start, cells.boxes[i].count, {});
+      for (size_t slot = 0; slot < slot_views_.size(); ++slot) known.launch.inputs.push_back({nullptr, strides(slot)});
+      known.bytes = run_scratch_bytes(device_, fused_.program, known.launch);
+    }
+    bytes += known.bytes;
+  }
+  return bytes;
 }
 
 int64_t FusedBody::making_bytes(int64_t chunk) const {
@@ -391,26 +467,43 @@ local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const sched
   return launch;
 }
 
-local::Launch& FusedBody::add_part(Batch& batch, const scheduler::TaskRun& run, const Region& part) const {
-  const Region whole = stage_.grid.chunk(run.index);
-  local::Launch& launch = batch.add(run.context);
-  launch = {};
-  launch.shape = part.count;
-  launch.index_offset = part.start;
-  for (size_t o = 0; o < fused_.program.outputs().size(); ++o) {
-    Dims strides =
-        local::contiguous_strides(whole.count, local::itemsize(fused_.program.dtype(fused_.program.outputs()[o])));
-    int64_t offset = 0;
-    for (int d = 0; d < whole.ndim(); ++d) offset += (part.start[d] - whole.start[d]) * strides[d];
-    launch.outputs.push_back({static_cast<std::byte*>(run.outputs[o].data) + offset, std::move(strides)});
+void FusedBody::lay_out(local::Launch& launch, int64_t chunk, const Dims& start, const Dims& count,
+                        std::span<const scheduler::BlockView> outputs) const {
+  const Region whole = stage_.grid.chunk(chunk);
+  launch.shape = count;
+  launch.index_offset = start;
+  launch.outputs.resize(fused_.program.outputs().size());
+  for (size_t o = 0; o < launch.outputs.size(); ++o) {
+    const int64_t itemsize = local::itemsize(fused_.program.dtype(fused_.program.outputs()[o]));
+    int64_t offset = 0, stride = itemsize;
+    Dims& strides = launch.outputs[o].strides;
+    strides.resize(whole.ndim());
+    for (int d = whole.ndim(); d-- > 0;) {
+      strides[d] = stride;
+      offset += (start[d] - whole.start[d]) * stride;
+      stride *= whole.count[d];
+    }
+    launch.outputs[o].data = outputs.empty() ? nullptr : static_cast<std::byte*>(outputs[o].data) + offset;
   }
-  return launch;
+}
+
+void FusedBody::add_cell(Batch& batch, const scheduler::TaskRun& run, const Cells& cells, size_t box) const {
+  local::Launch& launch = batch.add(run.context);
+  lay_out(launch, run.index, cells.boxes[box].start, cells.boxes[box].count, run.outputs);
+  launch.inputs.resize(slot_views_.size());
+  for (size_t slot = 0; slot < slot_views_.size(); ++slot) {
+    const Cells::View& view = cells.views[box * slot_views_.size() + slot];
+    launch.inputs[slot].data = static_cast<std::byte*>(run.inputs[view.input].data) + view.offset;
+    launch.inputs[slot].strides = cells.chunks[view.input].strides;
+  }
 }
 
 void FusedBody::add_parts(Batch& batch, const scheduler::TaskRun& run) const {
   std::span<const scheduler::BlockView> blocks = run.inputs;
   for (const Region& part : parts(run.index)) {
-    local::Launch& launch = add_part(batch, run, part);
+    local::Launch& launch = batch.add(run.context);
+    lay_out(launch, run.index, part.start, part.count, run.outputs);
+    launch.inputs.clear();
     for (int slot = 0; slot < fused_.program.inputs(); ++slot) {
       const plan::Fused::Slot from = fused_.slot(slot);
       const plan::Input& input = fused_.inputs[static_cast<size_t>(from.input)];
@@ -424,33 +517,34 @@ void FusedBody::add_parts(Batch& batch, const scheduler::TaskRun& run) const {
 }
 
 void FusedBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
+  constexpr size_t kLaunches = 96;  // the device begins with these while others are laid out
   Batch& batch = Batch::mine();
   const size_t outputs = fused_.program.outputs().size();
-  // Boxes of one number are mostly of one shape: one kernel takes those of several chunks.
+  // Boxes of one number are mostly of one shape: one kernel takes those of several chunks. Where all boxes of a chunk
+  // are, chunk after chunk, so that what neighbours share is still in the device's caches.
   std::vector<std::pair<const scheduler::TaskRun*, Cells>> in_place;
   size_t most = 0;
   for (const scheduler::TaskRun* run : runs) {
     if (splits_) {
-      if (std::optional<Cells> cells = this->cells(run->index)) {
+      std::optional<Cells> cells = this->cells(run->index);
+      if (!cells) {
+        add_parts(batch, *run);
+      } else if (cells->even) {
+        for (size_t i = 0; i < cells->boxes.size(); ++i) add_cell(batch, *run, *cells, i);
+        if (batch.size() >= kLaunches) batch.run(fused_.program);
+      } else {
         most = std::max(most, cells->boxes.size());
         in_place.emplace_back(run, *std::move(cells));
-      } else {
-        add_parts(batch, *run);
       }
       continue;
     }
     void* const states = reduces() ? run->outputs[outputs].data : nullptr;
     add(batch, run->index, run->inputs, run->outputs.first(outputs), states, run->context);
   }
-  for (size_t i = 0; i < most; ++i) {
-    for (const auto& [run, cells] : in_place) {
-      if (i >= cells.boxes.size()) continue;
-      local::Launch& launch = add_part(batch, *run, cells.boxes[i]);
-      for (const Cells::View& view : cells.views[i])
-        launch.inputs.push_back({static_cast<std::byte*>(run->inputs[view.input].data) + view.offset, view.strides});
-    }
-  }
-  batch.run(fused_.program);
+  for (size_t i = 0; i < most; ++i)
+    for (const auto& [run, cells] : in_place)
+      if (i < cells.boxes.size()) add_cell(batch, *run, cells, i);
+  if (batch.size() > 0) batch.run(fused_.program);
 }
 
 void FusedBody::run(scheduler::TaskRun& run) {

@@ -54,14 +54,22 @@ class FusedBody : public scheduler::TaskBody {
   // Where there is room: boxes of a chunk in each of which every view lies inside one chunk of its array, on this rank.
   // All are read where they are then, and those chunks are the task's inputs. None: by parts.
   struct Cells {
-    struct View {
-      size_t input;  // of the task
-      int64_t offset;
-      Dims strides;
+    struct Box {
+      Dims start, count;  // of the space
     };
-    std::vector<Region> boxes;
-    std::vector<std::vector<View>> views;         // per box, per input of the program
-    std::vector<std::pair<int, int64_t>> chunks;  // per input of the task: of which array, which chunk
+    struct View {
+      size_t input;    // of the task
+      int64_t offset;  // bytes into its block
+    };
+    std::vector<Box> boxes;
+    bool even = false;        // boxes of one shape, one behind the other
+    std::vector<View> views;  // of the inputs of the program for box 0, then for box 1, ...
+    struct Chunk {
+      int input;      // of the stage
+      int64_t chunk;  // of the array
+      Dims strides;   // in the space
+    };
+    std::vector<Chunk> chunks;  // per input of the task
   };
   std::optional<Cells> cells(int64_t chunk) const;
   Access access(int input, const Region& part) const;
@@ -72,6 +80,7 @@ class FusedBody : public scheduler::TaskBody {
     int64_t bytes = -1;
   };
   int64_t scratch_bytes(int64_t chunk, KnownScratch& known) const;
+  int64_t scratch_bytes(int64_t chunk, const Cells& cells, KnownScratch& known) const;
   int64_t scratch_bytes(int64_t chunk) const {
     KnownScratch known;
     return scratch_bytes(chunk, known);
@@ -84,7 +93,10 @@ class FusedBody : public scheduler::TaskBody {
   void run_with(scheduler::TaskRun& run, std::span<const scheduler::BlockView> inputs);
   int64_t making_bytes(int64_t chunk) const;  // that the makers take, with what they make
   void add_parts(Batch& batch, const scheduler::TaskRun& run) const;
-  local::Launch& add_part(Batch& batch, const scheduler::TaskRun& run, const Region& part) const;  // without inputs
+  // A launch for a box of the chunk, without inputs; without addresses where there are no blocks.
+  void lay_out(local::Launch& launch, int64_t chunk, const Dims& start, const Dims& count,
+               std::span<const scheduler::BlockView> outputs) const;
+  void add_cell(Batch& batch, const scheduler::TaskRun& run, const Cells& cells, size_t box) const;
   local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
   void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);
   Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
@@ -99,6 +111,15 @@ class FusedBody : public scheduler::TaskBody {
   int streamed_slot_ = -1;  // the input of the program that it is
   int64_t room_ = 0;
   bool splits_ = false;
+  // Of programs that may read chunks where they lie: where the views of the inputs of the program begin, per axis of
+  // the array, and which axis of the space each follows.
+  struct SlotView {
+    int input;
+    Dims begin, follows;
+  };
+  std::vector<SlotView> slot_views_;
+  std::vector<SlotView> slot_views() const;
+  bool add_view(Cells& cells, const SlotView& view, const Dims& start, int64_t& held) const;
   bool aligned_ = false;                 // every input arrives laid out as the chunk, and nothing else
   std::vector<local::Program> combine_;  // per reduction, for pieces of what is streamed
   std::vector<ChunkMaker> makers_;       // per operator of fused_.made

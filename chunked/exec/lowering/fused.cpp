@@ -87,6 +87,9 @@ class Sizes {
     if (scratch_bytes_ < 0) scratch_bytes_ = body_.scratch_bytes(chunk);
     return scratch_bytes_;
   }
+  int64_t scratch_bytes(int64_t chunk, const FusedBody::Cells& cells) {
+    return body_.scratch_bytes(chunk, cells, known_cell_);
+  }
   int64_t state_bytes(int64_t chunk) {
     look(chunk);
     if (state_bytes_ < 0) state_bytes_ = body_.state_bytes(chunk);
@@ -104,7 +107,7 @@ class Sizes {
   const Grid& grid_;
   int64_t chunk_ = -1;  // the last one, whose shape they are of
   int64_t scratch_bytes_ = -1, state_bytes_ = -1;
-  FusedBody::KnownScratch known_;
+  FusedBody::KnownScratch known_, known_cell_;
 };
 
 class Reductions {
@@ -500,8 +503,8 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
     const std::optional<FusedBody::Cells> in_place = body->cells(chunk);
     if (in_place) {
       builder.result().grouped = true;
-      for (const auto& [input, number] : in_place->chunks)
-        inputs.push_back(*builder.whole_chunk(fused.inputs[static_cast<size_t>(input)], number));
+      for (const FusedBody::Cells::Chunk& read : in_place->chunks)
+        inputs.push_back(*builder.whole_chunk(fused.inputs[static_cast<size_t>(read.input)], read.chunk));
     }
     for (const Region& part : body->splits() && !in_place ? body->parts(chunk) : std::vector<Region>()) {
       for (size_t i = 0; i < fused.inputs.size(); ++i)
@@ -534,8 +537,8 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
     }
     if (!fused.reductions.empty())
       produced.push_back(builder.add_block(builder.key(kLeaf, chunk), sizes.state_bytes(chunk)));
-    builder.add_compute(leaf, chunk, {builder.progress(chunk), kMain}, {sizes.scratch_bytes(chunk), traffic}, inputs,
-                        produced);
+    const int64_t scratch = in_place ? sizes.scratch_bytes(chunk, *in_place) : sizes.scratch_bytes(chunk);
+    builder.add_compute(leaf, chunk, {builder.progress(chunk), kMain}, {scratch, traffic}, inputs, produced);
   }
   if (movable) lower_stealing(builder, *body);
   if (reductions) reductions->lower();

@@ -149,6 +149,28 @@ TEST_P(Windows, OfStoredArraysAreReadInPlace) {
   }
 }
 
+// Planes that are large enough are boxes of one shape.
+TEST_P(Windows, OfLargePlanesAreReadInPlace) {
+  constexpr int64_t n = 14, kRows = 520, kColumns = 510;
+  const NdArray positions = local::arange(static_cast<double>(n * kRows * kColumns));
+  const NdArray values = local::sin(positions).reshape({n, kRows, kColumns});
+  const auto change = [](const auto& x) {
+    return x[{Slice{{}, -2, {}}}] - 2.0 * x[{Slice{1, -1, {}}}] + x[{Slice{2, {}, {}}}];
+  };
+  const NdArray expected = change(values);
+  for (const std::vector<int64_t>& rows : {std::vector<int64_t>{4, 4, 4, 2}, std::vector<int64_t>{7, 7}}) {
+    const Runtime runtime(on(GetParam(), "", "256MiB"));
+    const Grid grid({AxisChunks(rows), AxisChunks(kRows, kRows), AxisChunks(kColumns, kColumns)});
+    const Array x = Array::from_local(values).rechunk(grid).persist();
+    const int64_t before = runtime.statistics().tasks;
+    const Array y = change(x).persist();
+    if (GetParam() != local::DeviceKind::cpu) {
+      EXPECT_EQ(runtime.statistics().tasks - before, y.chunks().count());
+    }
+    expect_same({y.to_host()}, {expected});
+  }
+}
+
 TEST_P(Windows, OfAnExpressionReadWhatItReadsOnce) {
   constexpr int64_t n = 4000, kItem = 8;
   const File file(local::sin(local::arange(static_cast<double>(n))));
