@@ -71,7 +71,7 @@ std::vector<Run> runs_of(int64_t begin, int64_t end, int64_t n, Edge edge) {
 // A box of an argument as a chunk reads it: parts of the array, each a box that is laid out by its runs.
 struct Box {
   Region place;                          // over the positions that the function sees
-  std::vector<std::vector<Run>> pieces;  // of those that have a source, a run per axis
+  std::vector<std::vector<Run>> pieces;  // of those that have a source, a run per axis; none of most whole ones
   bool is_whole = false;                 // one piece, as it lies
 };
 
@@ -209,9 +209,7 @@ Box Map::box(const op::Call& call, size_t argument, int64_t chunk) const {
   const Dims& shape = call.arguments[argument].shape;
   const Dims at = grid.coordinates(chunk);
   Box box;
-  box.place = Region::box(Dims(), Dims());
-  std::vector<std::vector<Run>> axes;
-  bool is_empty = false;
+  box.place = {Dims::filled(shape.size()), Dims::filled(shape.size()), Dims::filled(shape.size(), 1)};
   box.is_whole = true;
   for (int d = 0; d < shape.size(); ++d) {
     const Along& along = spec_.along[argument][static_cast<size_t>(d)];
@@ -224,10 +222,19 @@ Box Map::box(const op::Call& call, size_t argument, int64_t chunk) const {
       end = cuts.start(i + 1) + along.after;
     }
     if (along.edge == Edge::clip) begin = std::max<int64_t>(begin, 0), end = std::min(end, extent);
-    axes.push_back(runs_of(begin, end, extent, along.edge));
-    box.place.start.push_back(begin);
-    box.place.count.push_back(std::max<int64_t>(end - begin, 0));
-    box.place.step.push_back(1);
+    box.place.start[d] = begin;
+    box.place.count[d] = std::max<int64_t>(end - begin, 0);
+    box.is_whole = box.is_whole && begin >= 0 && begin < end && end <= extent;
+  }
+  if (box.is_whole) return box;
+
+  std::vector<std::vector<Run>> axes;
+  bool is_empty = false;
+  box.is_whole = true;
+  for (int d = 0; d < shape.size(); ++d) {
+    const int64_t begin = box.place.start[d];
+    const Edge edge = spec_.along[argument][static_cast<size_t>(d)].edge;
+    axes.push_back(runs_of(begin, begin + box.place.count[d], shape[d], edge));
     is_empty = is_empty || axes.back().empty();
     box.is_whole = box.is_whole && axes.back().size() == 1 && axes.back()[0].step == 1 && axes.back()[0].source >= 0;
   }
@@ -272,9 +279,11 @@ ChunkPlace Map::place(const op::Call& call, int64_t chunk) const {
 }
 
 void Map::needs(const op::Call& call, int64_t chunk, std::vector<op::Need>& needs) const {
-  for (size_t i = 0; i < call.arguments.size(); ++i)
-    for (const std::vector<Run>& piece : box(call, i, chunk).pieces)
-      needs.push_back({static_cast<int>(i), need_of(piece)});
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    Box read = box(call, i, chunk);
+    if (read.is_whole && read.pieces.empty()) needs.push_back({static_cast<int>(i), std::move(read.place)});
+    for (const std::vector<Run>& piece : read.pieces) needs.push_back({static_cast<int>(i), need_of(piece)});
+  }
 }
 
 int64_t Map::scratch_bytes(const op::Call& call, int64_t chunk) const {

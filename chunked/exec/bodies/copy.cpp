@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "quarry/chunked/exec/bodies/batch.h"
 #include "quarry/chunked/exec/bodies/operand.h"
 #include "quarry/chunked/exec/device_pack.h"
 #include "quarry/chunked/plan/grids.h"
@@ -124,19 +125,24 @@ class Visit {
  public:
   explicit Visit(scheduler::TaskRun& run) : run_(run), staging_bytes_(plan::copy_staging_bytes(run.outputs[0].bytes)) {}
 
-  void copy(const CopySegment& segment, size_t input) {
-    if (local::element_count(segment.count) == 0) return;
-    if (void* const data = run_.inputs[input].data; data != nullptr) {
-      copy_from(segment, data);
-    } else {
-      copy_from_disk(segment, input);
+  // Segment i of input i. Neighbours with one program go together: on a device one kernel takes many of them.
+  void copy(std::span<const CopySegment> segments) {
+    for (size_t i = 0; i < segments.size(); ++i) {
+      if (local::element_count(segments[i].count) == 0) continue;
+      if (run_.inputs[i].data == nullptr) {
+        copy_from_disk(segments[i], i);
+        continue;
+      }
+      if (batch_.size() > 0 && !has_program_of(*first_, segments[i])) batch_.run(copy_program(*first_));
+      if (batch_.size() == 0) first_ = &segments[i];
+      batch_.add(run_.context) = copy_launch(segments[i], run_.inputs[i].data, run_.outputs[0].data);
     }
+    if (batch_.size() > 0) batch_.run(copy_program(*first_));
   }
 
  private:
-  void copy_from(const CopySegment& segment, void* block) {
-    local::engine(run_.context.device)
-        .run(copy_program(segment), copy_launch(segment, block, run_.outputs[0].data), run_.context);
+  static bool has_program_of(const CopySegment& a, const CopySegment& b) {
+    return a.dtype == b.dtype && a.swapped == b.swapped && a.conjugate == b.conjugate;
   }
 
   void copy_from_disk(const CopySegment& segment, size_t input) {
@@ -170,6 +176,8 @@ class Visit {
   scheduler::TaskRun& run_;
   const int64_t staging_bytes_;
   std::byte* staging_ = nullptr;  // given back when the task ends
+  Batch& batch_ = Batch::mine();
+  const CopySegment* first_ = nullptr;  // of the batch
 };
 
 CopySegment segment_of(const Hyperslab& hyperslab, local::DType dtype) {
@@ -212,8 +220,7 @@ int64_t CopyBody::visit_scratch_bytes(const std::vector<CopySegment>& segments, 
 void CopyBody::run(scheduler::TaskRun& run) {
   const std::vector<CopySegment> segments = segments_(run.index);
   QUARRY_CHECK(segments.size() == run.inputs.size());
-  Visit visit(run);
-  for (size_t i = 0; i < segments.size(); ++i) visit.copy(segments[i], i);
+  Visit(run).copy(segments);
 }
 
 std::string PullBody::name(int64_t index) const {
@@ -238,7 +245,8 @@ void PullBody::run(scheduler::TaskRun& run) {
     run_on_device(run, hyperslab);
     return;
   }
-  Visit(run).copy(segment_of(hyperslab, parts_.source(run.index).dtype), 0);
+  const CopySegment segment = segment_of(hyperslab, parts_.source(run.index).dtype);
+  Visit(run).copy({&segment, 1});
 }
 
 void PullBody::run_on_device(scheduler::TaskRun& run, const Hyperslab& hyperslab) const {
