@@ -211,6 +211,9 @@ std::vector<Grid> plan_rechunk(const RechunkSource& from, const Grid& to, const 
     if (to.axis(d).extent() == 0 || std::max(to.axis(d).count(), from.grid.axis(d).count()) > kMostCuts) return {to};
   std::vector<Grid> best{to};
   double least_cost = cost_of(from, best, limits);
+  // Whatever goes by another grid moves everything twice.
+  const double all = bytes_of(from.grid.shape(), limits.itemsize);
+  if (least_cost <= all * (from.kind == RechunkSource::Kind::decoded ? kDecoding : 1) + 3 * all) return best;
   const auto consider = [&](std::vector<Grid> grids) {
     grids = distinct(from, std::move(grids));
     if (grids.empty() || grids.back() != to) grids.push_back(to);
