@@ -155,9 +155,11 @@ void MatMulBody::run(scheduler::TaskRun& run) {
   local::Engine& engine = local::engine(run.context.device);
   void* const sum = run.outputs[0].data;
   size_t arrived = 0;
-  if (operands.first) {
+  // The first product is written, not added to zeros.
+  const bool writes = operands.first && has_gemm(dtype_) && !operands.k.empty() && operands.k[0] > 0;
+  if (operands.first && !writes) {
     run.context.stream->fill(sum, 0, run.outputs[0].bytes);
-  } else {
+  } else if (!operands.first) {
     run.context.stream->copy(sum, run.inputs[arrived++].data, run.outputs[0].bytes);
   }
   const Matrix c{static_cast<std::byte*>(sum), local::contiguous_strides(operands.shape, itemsize)};
@@ -193,6 +195,7 @@ void MatMulBody::run(scheduler::TaskRun& run) {
     if (!syrk && (operands.conjugate_a || !library_readable(a.strides, itemsize)))
       a = pack(a, a_shape, operands.conjugate_a);
     if (!library_readable(b.strides, itemsize)) b = pack(b, b_shape, false);
+    const double beta = writes && i == 0 ? 0 : 1;
     Dims at = Dims::filled(batch_shape.size());
     for (int64_t batch = 0; batch < batches; ++batch) {
       int64_t a_offset = 0, b_offset = 0, c_offset = 0;
@@ -203,10 +206,10 @@ void MatMulBody::run(scheduler::TaskRun& run) {
       }
       const MatrixView out = view(c, c_offset, rows, columns, itemsize);
       if (syrk) {
-        engine.products().syrk(dtype_, 1.0, view(b, b_offset, k, columns, itemsize), 1.0, out, run.context);
+        engine.products().syrk(dtype_, 1.0, view(b, b_offset, k, columns, itemsize), beta, out, run.context);
       } else {
         engine.products().gemm(dtype_, 1.0, view(a, a_offset, rows, k, itemsize),
-                               view(b, b_offset, k, columns, itemsize), 1.0, out, run.context);
+                               view(b, b_offset, k, columns, itemsize), beta, out, run.context);
       }
       for (int d = at.size() - 1; d >= 0 && ++at[d] == batch_shape[d]; --d) at[d] = 0;
     }
