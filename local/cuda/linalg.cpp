@@ -184,7 +184,19 @@ void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const Mat
   // cuBLAS has no half-precision syrk, and splits the long sums of small results better in gemm.
   constexpr int64_t kSmall = 1024;
   if (is_half(dtype) || (!is_complex(dtype) && n <= kSmall && k >= 8 * n)) {
-    blas_product(dtype, alpha, transposed(a), a, beta, {c.data, n, n, 1, ld}, {}, handle);
+    // Two strips of rows, without most of the upper triangle, where each keeps the device busy.
+    constexpr int64_t kStrip = 192;
+    const int64_t half = is_half(dtype) || n < 2 * kStrip ? n : (n + 1) / 2;
+    const auto columns_of = [&](int64_t first, int64_t count) {
+      return MatrixView{static_cast<char*>(a.data) + first * a.column_stride * itemsize(dtype), k, count, a.row_stride,
+                        a.column_stride};
+    };
+    for (int64_t first = 0; first < n; first += half) {
+      const int64_t rows = std::min(half, n - first);
+      const MatrixView strip{static_cast<char*>(c.data) + first * itemsize(dtype), rows, first + rows, 1, ld};
+      blas_product(dtype, alpha, transposed(columns_of(first, rows)), columns_of(0, first + rows), beta, strip, {},
+                   handle);
+    }
     mirror_lower(dtype, c.data, n, ld, stream);
     return;
   }
