@@ -8,7 +8,9 @@
 //                                   {"seconds": [each]}; FILE is an HDF5 file for the last values, or empty
 //   persist EXPR COUNT              the same, the results staying where they are computed
 //   store EXPR COUNT FILE CHUNKS    the same, written as a new file; CHUNKS of the file: "1024,16", or empty
-//   traced EXPR COUNT               as `value`; {"events": of the last one on rank 0, [name, track, from, to] in us}
+//   traced EXPR COUNT [persist]     as `value` or `persist`; {"events": of the last one on rank 0, [name, track, from,
+//   to]
+//                                   in us, "begin": ns of the steady clock}
 //   build EXPR COUNT                builds EXPR so often and computes nothing
 //   explain EXPR                    {"seconds": of planning, "text": the plan}
 //   peak                            {"bytes": that were resident at most}
@@ -111,7 +113,11 @@ json Bench::traced(const Fields& fields) {
   times(fields.at(2), [&] {
     local::start_tracing();
     begin = local::trace_clock_ns();
-    to_host(arrays_of(items(fields[1])));
+    if (fields.size() > 3) {
+      persist(arrays_of(items(fields[1])));
+    } else {
+      to_host(arrays_of(items(fields[1])));
+    }
     end = local::trace_clock_ns();
     events = local::stop_tracing();
   });
@@ -120,7 +126,7 @@ json Bench::traced(const Fields& fields) {
   json rows = json::array({{"call", "", 0., since(end)}});
   for (const local::TraceEvent& event : events)
     rows.push_back({event.name, event.track, since(event.begin_ns), since(event.end_ns)});
-  return {{"events", rows}};
+  return {{"events", rows}, {"begin", begin}};
 }
 
 json Bench::answer(const Fields& fields) {
