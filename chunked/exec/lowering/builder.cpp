@@ -27,7 +27,7 @@ Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const L
 }
 
 // Transfer tasks (reads, receives, pulls, uploads, gathers) move to just before the first task that needs them, since
-// several may share one.
+// several may share one. What no task here needs stays at the end of its phase (add_transfer).
 std::unique_ptr<Lowered> Builder::finish() {
   scheduler::Graph& graph = result_->graph;
   if (receive_body_) receive_body_->parts().end_adding();
@@ -70,9 +70,11 @@ void Builder::add_task(TaskKind kind, QueueKind queue, int32_t body, int64_t ind
   is_transfer_.push_back(false);
 }
 
+// No sooner than what makes it on another rank, wherever that is in the phase: a receive that precedes its producer
+// holds memory, or even all tasks behind it, while it waits.
 void Builder::add_transfer(TaskKind kind, QueueKind queue, int32_t body, int64_t index, Cost cost,
                            const std::vector<BlockId>& inputs, BlockId output) {
-  add_task(kind, queue, body, index, {0, kTransfer}, cost, inputs, {output});
+  add_task(kind, queue, body, index, {kProgressEnd, kFinalize}, cost, inputs, {output});
   is_transfer_.back() = true;
 }
 

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/linalg.h"
@@ -14,6 +17,7 @@
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 #include "tests/support/memory_dataset.h"
+#include "tests/support/random_expressions.h"
 
 namespace quarry {
 namespace {
@@ -98,6 +102,102 @@ TEST(LoweringOrder, StatesOfLongReductionsAreMergedAsSoonAsTheyAreThere) {
     EXPECT_LE(most_bytes(sum(rows.rechunk(Dims{8, 4096}) * 2., 0), {scheduler::TaskKind::read}),
               (6 + 2 + 9) * kState + 4 * 16 * kState)
         << chunks << " chunks";
+  }
+}
+
+// The tasks of all ranks, one at a time on each, in each one's order: what a rank of the least budget may be left with.
+// Returns where ranks stand still, each waiting for a block of another one that is not made yet; empty: nowhere.
+std::string standstill(const std::vector<Array>& results, int ranks) {
+  std::vector<expr::NodePtr> nodes;
+  for (const Array& result : results) nodes.push_back(result.node());
+  const plan::Plan plan = plan::make_plan(nodes, {});
+  std::vector<exec::Sink> sinks;
+  for (const plan::ArrayRef& result : plan.results) {
+    if (result.kind != plan::ArrayRef::Kind::stage) continue;
+    sinks.emplace_back();
+    sinks.back().array = result;
+  }
+  struct Rank {
+    std::unique_ptr<exec::Lowered> lowered;
+    std::vector<scheduler::TaskId> order;
+    size_t next = 0;
+    std::vector<int64_t> part_of;  // by block: the part that a receive brings, or -1
+    std::vector<bool> made;
+  };
+  std::vector<Rank> all(static_cast<size_t>(ranks));
+  for (size_t r = 0; r < all.size(); ++r) {
+    exec::LoweringContext context;
+    context.rank = static_cast<int>(r);
+    context.owners = Ownership(ranks);
+    Rank& rank = all[r];
+    rank.lowered = exec::lower(plan, sinks, context);
+    rank.order = rank.lowered->graph.admission_order();
+    const auto blocks = static_cast<size_t>(rank.lowered->graph.block_count());
+    rank.made.resize(blocks);
+    rank.part_of.resize(blocks, -1);
+    const exec::PartTable* parts = rank.lowered->fetches;
+    for (int64_t i = 0; parts != nullptr && i < parts->size(); ++i)
+      rank.part_of[static_cast<size_t>((*parts)[i].block)] = i;
+  }
+  const auto is_there = [&](const Rank& rank, scheduler::BlockId output) {
+    const int64_t number = rank.part_of[static_cast<size_t>(output)];
+    if (number < 0) return true;
+    const exec::PartTable::Part& part = (*rank.lowered->fetches)[number];
+    const Rank& owner = all[static_cast<size_t>(part.owner)];
+    const auto block = owner.lowered->blocks.find(part.key);
+    if (!block.has_value()) return false;
+    return owner.lowered->graph.block(*block).stored >= 0 || owner.made[static_cast<size_t>(*block)];
+  };
+  for (bool moves = true; moves;) {
+    moves = false;
+    for (Rank& rank : all) {
+      for (; rank.next < rank.order.size(); ++rank.next, moves = true) {
+        const scheduler::Graph& graph = rank.lowered->graph;
+        const auto outputs = graph.outputs(graph.task(rank.order[rank.next]));
+        if (!std::ranges::all_of(outputs, [&](scheduler::BlockId block) { return is_there(rank, block); })) break;
+        for (const scheduler::BlockId block : outputs) rank.made[static_cast<size_t>(block)] = true;
+      }
+    }
+  }
+  std::string text;
+  for (const Rank& rank : all) {
+    if (rank.next < rank.order.size()) text += "next: " + rank.lowered->graph.task_name(rank.order[rank.next]) + "\n";
+  }
+  return text.empty() ? text : text + plan::describe(plan);
+}
+
+Array data(int64_t rows, int64_t columns, Dims chunk) {
+  return Array(expr::source(std::make_shared<testing::MemoryDataset>("/x", Dims{rows, columns}, DType::float64, chunk)))
+      .rechunk(chunk);
+}
+
+// With few tiles, ranks where b's rows are sum a product's parts, and its tiles' owners receive the sums, which others
+// may then come for: a tile's owner may need nothing of it itself.
+TEST(LoweringOrder, OneTaskAtATimeReachesTheEndOfProducts) {
+  for (const int ranks : {2, 3, 4, 8}) {
+    for (const int64_t k : {1, 3, 9, 200}) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks, " + std::to_string(k) + " chunks of k");
+      const Array a = data(3, k, Dims{1, 1}), b = data(k, 3, Dims{1, 3}).rechunk(Dims{1, 3});
+      const Array product = matmul(a, b);
+      EXPECT_EQ(standstill({product}, ranks), "");
+      EXPECT_EQ(standstill({matmul(product, product)}, ranks), "");
+      EXPECT_EQ(standstill({matmul(a.rechunk(Dims{1, 1}), matmul(b, product))}, ranks), "");
+      EXPECT_EQ(standstill({matmul(b.T(), b), sum(product, 0), product + 1.}, ranks), "");
+    }
+    const Array square = data(3, 3, Dims{1, 3});
+    const Array second = matmul(square, square);
+    EXPECT_EQ(standstill({matmul(square, matmul(second, second))}, ranks), "");
+  }
+}
+
+TEST(LoweringOrder, OneTaskAtATimeReachesTheEndOfRandomExpressions) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const testing::SmallChunks small(int64_t{1} << (5 + seed % 7));
+    testing::Expressions expressions(seed);
+    const std::vector<Array> results = expressions.grow(static_cast<int>(4 + seed % 30));
+    for (const int ranks : {2, 4, 7}) {
+      ASSERT_EQ(standstill(results, ranks), "") << "seed " << seed << ", " << ranks << " ranks";
+    }
   }
 }
 
