@@ -128,6 +128,11 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     if (is_any_done(sinks)) context.thieves = 0;
     lowered = lower(plan, sinks, context);
     largest[least_bytes] = least_budget(lowered->graph, runtime);
+    if (lowered->grouped && largest[least_bytes] > runtime.memory_bytes()) {
+      context.memory_bytes = 0;  // chunks do not share tasks
+      lowered = lower(plan, sinks, context);
+      largest[least_bytes] = least_budget(lowered->graph, runtime);
+    }
     largest[fetches] = lowered->fetches == nullptr ? 0 : static_cast<int64_t>(lowered->fetches->size());
   } catch (...) {
     error = std::current_exception();

@@ -3,11 +3,13 @@
 
 #include <cstring>
 #include <functional>
+#include <random>
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/local.h"
+#include "tests/support/cuts.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/on_devices.h"
 #include "tests/support/operator_rows.h"
@@ -278,6 +280,35 @@ TEST_P(Windows, ABudgetThatIsTooSmallIsRefusedWithOneThatWorks) {
   RuntimeOptions options = on(GetParam(), "");
   options.memory = std::to_string(least);
   expect_same(measured(options, make).values, enough.values);
+}
+
+// Of chunks that are so small that rounding makes most of what they cost: those that could share a task do not.
+TEST_P(Windows, TheBudgetThatARefusalNamesWorks) {
+  const NdArray a = local::reshape(local::arange(15), {5, 3}).astype(DType::int64);
+  const NdArray b = local::multiply(a, a);
+  for (unsigned seed = 0; seed < 16; ++seed) {
+    SCOPED_TRACE(seed);
+    const Make make = [&] {
+      std::mt19937 random(seed);
+      const Array x = testing::cut(a, random).persist(), y = testing::cut(b, random).persist();
+      return std::vector{cross(x, y)};
+    };
+    int64_t memory = 1;
+    std::vector<int64_t> refused;
+    constexpr size_t kMost = 6;  // storing the arrays is refused first
+    for (bool works = false; !works && refused.size() < kMost;) {
+      RuntimeOptions options = on(GetParam(), "");
+      options.memory = std::to_string(memory);
+      try {
+        expect_same(measured(options, make).values, {local::cross(a, b)});
+        works = true;
+      } catch (const local::BudgetError& error) {
+        refused.push_back(memory);
+        memory = error.least_bytes();
+      }
+    }
+    EXPECT_LT(refused.size(), kMost) << ::testing::PrintToString(refused);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Windows, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
