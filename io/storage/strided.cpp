@@ -15,8 +15,8 @@ using local::Dims;
 
 // Pieces stay in a core's L2 cache between the read and the computation.
 constexpr int64_t kPieceBytes = 256 << 10;
-// Gaps up to this are read along: copying them costs about as much as another system call.
-constexpr int64_t kGapBytes = 2048;
+// Gaps up to this are read along: copying them costs no more than another system call, and the disk reads whole pages.
+constexpr int64_t kGapBytes = 4096;
 // Runs from here on are read to where they are wanted, shorter ones copied out of a piece.
 constexpr int64_t kLongRun = 16 << 10;
 

@@ -17,8 +17,8 @@ using local::Dims;
 constexpr int64_t kPieceBytes = 256 << 10;
 // Pieces that the library reads: its calls cost microseconds.
 constexpr int64_t kLibraryPieceBytes = 1 << 20;
-// Gaps up to this are read along: copying them costs about as much as another system call.
-constexpr int64_t kGapBytes = 2048;
+// Gaps up to this are read along: copying them costs no more than another system call, and the disk reads whole pages.
+constexpr int64_t kGapBytes = 4096;
 // Chunks up to this are read whole even where a region needs less of them.
 constexpr int64_t kSmallChunkBytes = 16 << 10;
 // Shorter runs are copied from scratch instead of scattered by the system.
