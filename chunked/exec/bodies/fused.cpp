@@ -129,7 +129,22 @@ FusedBody::FusedBody(const plan::Stage& stage, int rank, const Ownership& owners
   if (streamed_ < 0) return;
   for (int slot = 0; slot < fused_.program.inputs(); ++slot)
     if (fused_.slot(slot).input == streamed_) streamed_slot_ = slot;
+  copies_ = copies_streamed();
   combine_ = combine_programs(fused_.program);
+}
+
+bool FusedBody::copies_streamed() const {
+  const local::Program& program = fused_.program;
+  if (reduces() || fused_.inputs.size() != 1 || program.inputs() != 1 || program.outputs().size() != 1) return false;
+  const local::Value& value = program.values()[static_cast<size_t>(program.outputs()[0])];
+  const plan::Input& input = fused_.inputs[0];
+  if (value.kind != local::Value::Kind::input || value.swapped || !input.map.fixed.empty()) return false;
+  if (static_cast<int>(input.map.axes.size()) != input.shape.size()) return false;
+  for (int d = 0; d < input.shape.size(); ++d) {
+    const expr::View::Axis& axis = input.map.axes[static_cast<size_t>(d)];
+    if (axis.source != d || axis.step != 1) return false;
+  }
+  return true;
 }
 
 std::string FusedBody::name(int64_t index) const {
@@ -397,7 +412,9 @@ int64_t FusedBody::scratch_bytes(int64_t chunk, KnownScratch& known) const {
   const AggregateLayout layout(fused_.program, elements);
   if (reduces()) bytes = std::max(bytes, run_scratch_bytes(device_, fused_.program, identity_launch(whole)));
   bytes = std::max(bytes, merge_scratch_bytes(combine_, layout, elements, device_)) + kPieceMargin;
-  bytes += align_up(dataset->visit_scratch_bytes(input_region(streamed_, chunk)), local::kAllocationAlignment);
+  const Region region = input_region(streamed_, chunk);
+  const int64_t reading = copies_ ? dataset->read_scratch_bytes(region) : 0;
+  bytes += align_up(std::max(dataset->visit_scratch_bytes(region), reading), local::kAllocationAlignment);
   return bytes + align_up(layout.bytes, local::kAllocationAlignment) + 2 * local::kAllocationAlignment;
 }
 
@@ -607,6 +624,12 @@ void FusedBody::run_streamed(scheduler::TaskRun& run, int64_t chunk, const local
   const int ndim = box.size();
   local::Engine& engine = local::engine(run.context.device);
 
+  if (copies_) {  // to where it is wanted, instead of through pieces in the cache
+    const int64_t bytes = input.array.dataset->read_scratch_bytes(region);
+    auto* scratch = static_cast<std::byte*>(run.context.memory->allocate(bytes, run.context.stream));
+    input.array.dataset->read(region, run.outputs[0].data, {scratch, static_cast<size_t>(bytes)});
+    return;
+  }
   const int64_t visit_bytes = input.array.dataset->visit_scratch_bytes(region);
   auto* visit_scratch = static_cast<std::byte*>(run.context.memory->allocate(visit_bytes, run.context.stream));
   const AggregateLayout layout(fused_.program, local::element_count(kept_shape(box)));

@@ -99,6 +99,7 @@ class FusedBody : public scheduler::TaskBody {
   void add_cell(Batch& batch, const scheduler::TaskRun& run, const Cells& cells, size_t box) const;
   local::Launch launch(int64_t chunk) const;  // shapes and strides; no addresses
   void run_streamed(scheduler::TaskRun& run, int64_t chunk, const local::Launch& whole);
+  bool copies_streamed() const;
   Dims state_strides(const Dims& kept_axes_shape, int64_t itemsize) const;
   Placed placed(int slot, const Region& box) const;  // of an input of the program
 
@@ -109,6 +110,7 @@ class FusedBody : public scheduler::TaskBody {
   local::Device device_;
   int file_input_ = -1, streamed_ = -1;
   int streamed_slot_ = -1;  // the input of the program that it is
+  bool copies_ = false;     // the one output is what is streamed, as it lies in the file
   int64_t room_ = 0;
   bool splits_ = false;
   // Of programs that may read chunks where they lie: where the views of the inputs of the program begin, per axis of
