@@ -107,8 +107,10 @@ class Map final : public Chunkwise {
   ChunkPlace place(const op::Call& call, int64_t chunk) const;
   void make_chunk(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
                   std::span<const NdArray> outputs) const override;
+  std::vector<NdArray> made_chunk(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces) const override;
 
  private:
+  std::vector<NdArray> arguments_of(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces) const;
   int64_t function_bytes(const op::Call& call, int64_t chunk, std::span<const op::ArraySpec> boxes,
                          int64_t result_bytes, uint64_t shapes) const;
 
@@ -353,9 +355,7 @@ NdArray part_of(const NdArray& array, const std::vector<Run>& piece) {
   return array.restrided(shape, array.strides(), offset);
 }
 
-void Map::make_chunk(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
-                     std::span<const NdArray> outputs) const {
-  const ChunkPlace where = place(call, chunk);
+std::vector<NdArray> Map::arguments_of(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces) const {
   std::vector<NdArray> arguments;
   size_t next = 0;
   for (size_t i = 0; i < call.arguments.size(); ++i) {
@@ -370,10 +370,21 @@ void Map::make_chunk(const op::Call& call, int64_t chunk, std::span<const NdArra
     for (const std::vector<Run>& piece : read.pieces) part_of(together, piece).assign(unrolled(pieces[next++], piece));
     arguments.push_back(together.as_read_only());
   }
+  return arguments;
+}
+
+void Map::make_chunk(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces,
+                     std::span<const NdArray> outputs) const {
+  const std::vector<NdArray> arguments = arguments_of(call, chunk, pieces);
   if (spec_.into)
-    spec_.into(arguments, where, outputs);
+    spec_.into(arguments, place(call, chunk), outputs);
   else
-    op::assign_results(spec_.function(arguments, where), outputs);
+    op::assign_results(spec_.function(arguments, place(call, chunk)), outputs);
+}
+
+std::vector<NdArray> Map::made_chunk(const op::Call& call, int64_t chunk, std::span<const NdArray> pieces) const {
+  if (spec_.into) return Chunkwise::made_chunk(call, chunk, pieces);
+  return op::taken_results(spec_.function(arguments_of(call, chunk, pieces), place(call, chunk)), call, chunk);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/buffer.h"
 
 namespace quarry::op {
 
@@ -16,18 +17,50 @@ int64_t Operator::local_task_bytes(const Call& call) const {
   return bytes_of(call) + estimated_peak_bytes(bytes_of(call));
 }
 
+namespace {
+
+void check_count(size_t results, size_t outputs) {
+  if (results != outputs) throw local::InvalidArgument(fmt::format("gave {} arrays instead of {}", results, outputs));
+}
+
+void check_result(const NdArray& result, size_t number, const Dims& shape, DType dtype) {
+  if (result.shape() == shape && result.dtype() == dtype) return;
+  throw local::InvalidArgument(
+      fmt::format("gave an array of shape {} and dtype {} as result {} where shape {} and dtype {} were declared",
+                  local::to_string(result.shape()), local::name(result.dtype()), number, local::to_string(shape),
+                  local::name(dtype)));
+}
+
+// Without memory that nothing else counts.
+bool is_own(const NdArray& result) {
+  const local::ExecContext& context = local::current_context();
+  const std::shared_ptr<local::Buffer>& buffer = result.buffer();
+  return buffer && buffer->memory() == context.memory && result.offset() == 0 && result.is_contiguous() &&
+         buffer->bytes() <= local::rounded_allocation(result.nbytes());
+}
+
+}  // namespace
+
 void assign_results(const std::vector<NdArray>& results, std::span<const NdArray> outputs) {
-  if (results.size() != outputs.size())
-    throw local::InvalidArgument(fmt::format("gave {} arrays instead of {}", results.size(), outputs.size()));
+  check_count(results.size(), outputs.size());
   for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i].shape() != outputs[i].shape() || results[i].dtype() != outputs[i].dtype()) {
-      throw local::InvalidArgument(
-          fmt::format("gave an array of shape {} and dtype {} as result {} where shape {} and dtype {} were declared",
-                      local::to_string(results[i].shape()), local::name(results[i].dtype()), i,
-                      local::to_string(outputs[i].shape()), local::name(outputs[i].dtype())));
-    }
+    check_result(results[i], i, outputs[i].shape(), outputs[i].dtype());
     outputs[i].assign(results[i]);
   }
+}
+
+std::vector<NdArray> taken_results(std::vector<NdArray> results, const Call& call, int64_t chunk) {
+  check_count(results.size(), call.outputs.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const ArraySpec& output = call.outputs[i];
+    const Dims shape = output.grid.chunk_shape(chunk);
+    check_result(results[i], i, shape, output.dtype);
+    if (is_own(results[i])) continue;
+    NdArray copy(shape, output.dtype);
+    copy.assign(results[i]);
+    results[i] = std::move(copy);
+  }
+  return results;
 }
 
 void Operator::needs(const Call& call, int64_t /*chunk*/, std::vector<Need>& needs) const {
@@ -38,6 +71,13 @@ void Operator::needs(const Call& call, int64_t /*chunk*/, std::vector<Need>& nee
 void Operator::make_chunk(const Call& /*call*/, int64_t /*chunk*/, std::span<const NdArray> /*pieces*/,
                           std::span<const NdArray> /*outputs*/) const {
   QUARRY_CHECK(!"an operator that makes chunks says how");
+}
+
+std::vector<NdArray> Operator::made_chunk(const Call& call, int64_t chunk, std::span<const NdArray> pieces) const {
+  std::vector<NdArray> outputs;
+  for (const ArraySpec& output : call.outputs) outputs.emplace_back(output.grid.chunk_shape(chunk), output.dtype);
+  make_chunk(call, chunk, pieces, outputs);
+  return outputs;
 }
 
 void Operator::lower(exec::Builder& /*builder*/, const plan::Applied& /*stage*/) const {

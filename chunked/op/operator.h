@@ -116,6 +116,8 @@ class Operator {
   // needs(), in order, read-only.
   virtual void make_chunk(const Call& call, int64_t chunk, std::span<const NdArray> pieces,
                           std::span<const NdArray> outputs) const;
+  // The same as new arrays in C order, in memory of the context. Default: those that make_chunk() has written to.
+  virtual std::vector<NdArray> made_chunk(const Call& call, int64_t chunk, std::span<const NdArray> pieces) const;
   // Whether it only moves bytes, and so takes data of files in any byte order.
   virtual bool copies() const { return false; }
   // Set where the result is what argument 1, a mask as long as this axis, selects of argument 0, and every chunk of
@@ -129,6 +131,9 @@ class Operator {
 
 // Writes what a function gave to arrays of the declared shapes and dtypes. Throws InvalidArgument where they differ.
 void assign_results(const std::vector<NdArray>& results, std::span<const NdArray> outputs);
+// The chunks of outputs that a function gave, as made_chunk() is to have them: what is not so, or holds more memory
+// than it needs, is copied. Throws as above.
+std::vector<NdArray> taken_results(std::vector<NdArray> results, const Call& call, int64_t chunk);
 
 // What a task that calls local_into() reserves beside arguments and outputs: what the operator states, else
 // function_peak_bytes() of local().

@@ -81,8 +81,8 @@ NdArray ChunkMaker::computed(const plan::Fused& work, const op::Need& need, std:
   return piece;
 }
 
-void ChunkMaker::make(int64_t chunk, std::span<const BlockView> blocks, std::span<const NdArray> outputs,
-                      const local::ExecContext& context) const {
+std::vector<NdArray> ChunkMaker::pieces(int64_t chunk, std::span<const BlockView> blocks,
+                                        const local::ExecContext& context) const {
   std::vector<NdArray> pieces;
   for (const op::Need& need : needs(chunk)) {
     if (const plan::Fused* work = stage_.prologue(need.argument)) {
@@ -94,14 +94,17 @@ void ChunkMaker::make(int64_t chunk, std::span<const BlockView> blocks, std::spa
     }
   }
   QUARRY_CHECK(blocks.empty());
-  stage_.op->make_chunk(stage_.call, chunk, pieces, outputs);
+  return pieces;
 }
 
-std::vector<NdArray> ChunkMaker::outputs(int64_t chunk) const {
-  std::vector<NdArray> outputs;
-  for (const op::ArraySpec& output : stage_.call.outputs)
-    outputs.emplace_back(output.grid.chunk_shape(chunk), output.dtype);
-  return outputs;
+void ChunkMaker::make(int64_t chunk, std::span<const BlockView> blocks, std::span<const NdArray> outputs,
+                      const local::ExecContext& context) const {
+  stage_.op->make_chunk(stage_.call, chunk, pieces(chunk, blocks, context), outputs);
+}
+
+std::vector<NdArray> ChunkMaker::made(int64_t chunk, std::span<const BlockView> blocks,
+                                      const local::ExecContext& context) const {
+  return stage_.op->made_chunk(stage_.call, chunk, pieces(chunk, blocks, context));
 }
 
 int64_t ChunkMaker::output_bytes(int64_t chunk) const {

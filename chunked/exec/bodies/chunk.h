@@ -17,21 +17,24 @@ class ChunkMaker {
   ChunkMaker(const plan::Applied& stage, int rank, const Ownership& owners, const local::Device& device)
       : stage_(stage), rank_(rank), owners_(owners), device_(device) {}
 
-  // What the task for a chunk reads: calls `read` with each input and how it arrives; make() takes the blocks in this
-  // order.
+  // What the task for a chunk reads: calls `read` with each input and how it arrives; make() and made() take the blocks
+  // in this order.
   void for_each_input(int64_t chunk, const std::function<void(const plan::Input&, const Access&)>& read) const;
   size_t count_inputs(int64_t chunk) const;
-  // That make() takes from the context's memory at most at once.
+  // That make() and made(), beside what it gives, take from the context's memory at most at once.
   int64_t scratch_bytes(int64_t chunk) const;
   // The outputs' chunks, in the context that is current.
   void make(int64_t chunk, std::span<const scheduler::BlockView> blocks, std::span<const local::NdArray> outputs,
             const local::ExecContext& context) const;
-  // Arrays for them.
-  std::vector<local::NdArray> outputs(int64_t chunk) const;
+  // The same as new arrays, in C order.
+  std::vector<local::NdArray> made(int64_t chunk, std::span<const scheduler::BlockView> blocks,
+                                   const local::ExecContext& context) const;
   int64_t output_bytes(int64_t chunk) const;
 
  private:
   std::vector<op::Need> needs(int64_t chunk) const;
+  std::vector<local::NdArray> pieces(int64_t chunk, std::span<const scheduler::BlockView> blocks,
+                                     const local::ExecContext& context) const;
   local::NdArray computed(const plan::Fused& work, const op::Need& need, std::span<const scheduler::BlockView> blocks,
                           const local::ExecContext& context) const;
   local::Launch launch(const plan::Fused& work, const Region& box) const;

@@ -584,8 +584,7 @@ void FusedBody::run(scheduler::TaskRun& run) {
   blocks = blocks.subspan(arrived);
   for (const ChunkMaker& maker : makers_) {
     const size_t count = maker.count_inputs(run.index);
-    made.push_back(maker.outputs(run.index));
-    maker.make(run.index, blocks.first(count), made.back(), context);
+    made.push_back(maker.made(run.index, blocks.first(count), context));
     blocks = blocks.subspan(count);
   }
   std::vector<scheduler::BlockView> inputs;

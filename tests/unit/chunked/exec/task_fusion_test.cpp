@@ -91,6 +91,36 @@ TEST_P(TaskFusion, WorkBeforeAndBehindAMapIsPartOfItsStage) {
   EXPECT_EQ(both.read_bytes, 6000 * 8);
 }
 
+// What a function gives is used where it lies, in whatever form it gives it.
+TEST_P(TaskFusion, WorkBehindAMapReadsWhatTheFunctionGives) {
+  using Function = std::function<NdArray(const NdArray&)>;
+  const Function functions[] = {
+      [](const NdArray& chunk) { return chunk; },
+      [](const NdArray& chunk) { return local::add(chunk, 1); },
+      [](const NdArray& chunk) { return local::flip(chunk); },
+      [](const NdArray& chunk) { return local::flip(local::add(chunk, 1)); },
+      [](const NdArray& chunk) {
+        return local::concatenate({chunk, chunk})(local::slice(0, chunk.shape(0)));
+      },
+      [](const NdArray& chunk) {
+        return local::concatenate({chunk, chunk})(local::slice(chunk.shape(0), {}));
+      },
+      [](const NdArray& chunk) { return local::broadcast_to(local::sum(chunk), chunk.shape()); },
+  };
+  int identity = 20;
+  for (const Function& function : functions) {
+    SCOPED_TRACE(identity);
+    const auto make = [&] {
+      const Array x = (arange(600.0).rechunk({100}) * 0.5).persist();
+      const Array made = map_blocks(function, x, {}, {.dtypes = {DType::float64}, .identity = identity});
+      const Array of_work = map_blocks(function, x * 2 + 1, {}, {.dtypes = {DType::float64}, .identity = identity + 1});
+      return std::vector<Array>{made * 3, sum(sqrt(abs(of_work))), made + of_work};
+    };
+    expect_same(measured("", make), measured("-prologues,-epilogues", make));
+    identity += 2;
+  }
+}
+
 TEST_P(TaskFusion, ScansReadExpressionsWithoutStoringThem) {
   const File source([] { return sin(arange(6000.0)); });
   const std::string& file = source.path();
