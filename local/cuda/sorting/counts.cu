@@ -2,14 +2,16 @@
 // of a block seldom meet, and added to the result at the end; those of many bins go to memory at once.
 #include <algorithm>
 
+#include "quarry/local/cuda/multiprocessors.h"
 #include "quarry/local/cuda/sorting/dispatch.cuh"
 
 namespace quarry::local::cuda {
 namespace {
 
 constexpr int64_t kSharedBytes = 48 << 10;
-constexpr int kMostCopies = 32, kMostBlocks = 2048;
-constexpr int kLoads = 8;  // that a thread has in flight
+constexpr int kMostCopies = 32;
+constexpr int kLoads = 8;                    // that a thread has in flight
+constexpr int64_t kSharedOfAll = 200 << 10;  // of a multiprocessor
 // A block clears and adds up its copies: elements of a thread that are worth it, where that leaves so many blocks.
 constexpr int64_t kWorthwhile = 4 * kLoads, kFewBlocks = 264;
 
@@ -42,19 +44,22 @@ __global__ void __launch_bounds__(kSortThreads)
         atomicAdd(reinterpret_cast<unsigned long long*>(&out[b]), 1ull);
     }
   };
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kSortThreads + threadIdx.x;
-  for (; i + (kLoads - 1) * step < count; i += kLoads * step) {
+  const auto add_loads = [&]<bool whole>(int64_t i) {
     decltype(bin.load(i)) x[kLoads];
     [[maybe_unused]] double w[kLoads];
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
-      x[u] = bin.load(i + u * step);
-      if constexpr (weighted) w[u] = weights[i + u * step];
+      const int64_t at = whole ? i + u * step : min(i + u * step, count - 1);
+      x[u] = bin.load(at);
+      if constexpr (weighted) w[u] = weights[at];
     }
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) add(bin(x[u]), weighted ? w[u] : 0);
-  }
-  for (; i < count; i += step) add(bin(bin.load(i)), weighted ? weights[i] : 0);
+    for (int u = 0; u < kLoads; ++u)
+      if (whole || i + u * step < count) add(bin(x[u]), weighted ? w[u] : 0);
+  };
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kSortThreads + threadIdx.x;
+  for (; i + (kLoads - 1) * step < count; i += kLoads * step) add_loads.template operator()<true>(i);
+  if (i < count) add_loads.template operator()<false>(i);
   if (copies == 0) return;
   __syncthreads();
   for (int b = threadIdx.x; b < bins; b += kSortThreads) {
@@ -76,7 +81,16 @@ void count(int64_t elements, int64_t bins, const double* weights, void* out, cud
     const int64_t bytes = bins * static_cast<int64_t>(sizeof(Shared));
     const int copies = static_cast<int>(std::min<int64_t>(kMostCopies, kSharedBytes / bytes));
     const int64_t least = std::min((elements + kSortThreads - 1) / kSortThreads, kFewBlocks);
-    const int64_t blocks = std::max(least, std::min<int64_t>(elements / (kSortThreads * kWorthwhile), kMostBlocks));
+    // More blocks than fit at a time would come in a second wave that leaves most of the device idle.
+    static const int by_registers = [] {
+      int found = 0;
+      QUARRY_CUDA_CALL(
+          cudaOccupancyMaxActiveBlocksPerMultiprocessor(&found, count_kernel<Sum, Shared, Bin>, kSortThreads, 0));
+      return found;
+    }();
+    const int64_t resident = std::clamp<int64_t>(kSharedOfAll / (bytes * copies + 1), 1, by_registers);
+    const int64_t most = resident * multiprocessor_count();
+    const int64_t blocks = std::max(least, std::min<int64_t>(elements / (kSortThreads * kWorthwhile), most));
     // With more bins than a block's elements, writing all of the shared counts would cost more than they save.
     const bool use_shared = copies > 0 && bins * copies <= 16 * ((elements + blocks - 1) / blocks) + 1024;
     count_kernel<Sum, Shared>
