@@ -267,7 +267,13 @@ TEST_P(UfuncMethods, ScansInSegments) {
       const NdArray left(values.shape(), dtype);
       left.fill(*identity);
       const NdArray kept = apply(op, {left, values}, dtype);
-      EXPECT_EQ(to_vector<uint8_t>(kept.view(DType::uint8)), to_vector<uint8_t>(values.view(DType::uint8)));
+      // A device may give all NaNs one pattern.
+      const auto bits = [dtype](const NdArray& x) {
+        const NdArray zero = from_vector(std::vector<double>{0}).astype(dtype);
+        return to_vector<uint8_t>(ops::where(ops::isnan(x), zero, x).view(DType::uint8));
+      };
+      EXPECT_EQ(to_vector<bool>(ops::isnan(kept)), to_vector<bool>(ops::isnan(values)));
+      EXPECT_EQ(bits(kept), bits(values));
     }
   }
 }
