@@ -77,6 +77,17 @@ struct SharedSegment {
   int64_t bytes = 0;
 };
 
+// How the calling thread passes the time of a run of few short tasks, on the CPU: it runs tasks of the compute and comm
+// queues itself, so that no other thread is woken for them.
+struct ShortRun {
+  // Called while there is nothing to run, with no lock held: makes progress on what deferred tasks wait for and returns
+  // soon. Does not throw.
+  std::function<void()> progress;
+  // Called once if the run takes longer than thought, with no lock held: from then on the threads do all, as in any
+  // run.
+  std::function<void()> give_up;
+};
+
 class Core;
 
 class Executor {
@@ -90,8 +101,9 @@ class Executor {
   // what cancel() was given, after every running task has ended. Throws BudgetError before starting anything if
   // least_workable_bytes() exceeds what is free beside stored blocks that cannot be spilled. The executor can be used
   // again after an error; only what the failed run made is gone. `watch`: what the calling thread does some twenty
-  // times a second while it waits, with no lock held; it does not throw.
-  void run(Graph& graph, const std::function<void()>& watch = nullptr);
+  // times a second while it waits, with no lock held; it does not throw. `as_short`: null, or how it helps; tasks that
+  // may call functions of the program, or that wait for other ranks, are not for it.
+  void run(Graph& graph, const std::function<void()>& watch = nullptr, const ShortRun* as_short = nullptr);
   // From any thread: stops admitting; run() throws `error` when the running tasks have ended. Without a run, the next
   // run() throws it at once (so that a peer's failure just before run() is not lost), unless clear_cancel() comes
   // first.

@@ -45,6 +45,7 @@ Core::Core(const ExecutorConfig& config)
   start_workers(QueueKind::compute, compute_threads(config_));
   start_workers(QueueKind::worker, config_.worker_threads);
   start_workers(QueueKind::comm, 1);
+  if (!on_device_) callers_ = {make_worker(QueueKind::compute), make_worker(QueueKind::comm)};
   try {
     for (auto& worker : workers_)
       worker->thread = local::start_thread("tasks", [this, w = worker.get()] { work_loop(*w); });
@@ -57,26 +58,28 @@ Core::Core(const ExecutorConfig& config)
 
 // What the threads need; they begin later.
 void Core::start_workers(QueueKind queue, int count) {
+  queues_[queue].threads = count;
+  for (int i = 0; i < count; ++i) workers_.push_back(make_worker(queue));
+}
+
+std::unique_ptr<Worker> Core::make_worker(QueueKind queue) {
   const auto role = queue == QueueKind::compute  ? local::StreamRole::compute
                     : queue == QueueKind::worker ? local::StreamRole::to_host
                                                  : local::StreamRole::to_device;
-  queues_[queue].threads = count;
-  for (int i = 0; i < count; ++i) {
-    auto worker = std::make_unique<Worker>();
-    worker->queue = queue;
-    if (on_device_ && queue == QueueKind::compute) worker->turns = static_cast<size_t>(config_.compute_streams);
-    for (size_t k = 0; k < worker->turns; ++k) {
-      worker->streams.push_back(backend_.create_stream(config_.device.index, role));
-    }
-    if (on_device_ && queue == QueueKind::io) {
-      worker->streams.push_back(backend_.create_stream(config_.device.index, local::StreamRole::to_host));
-      worker->bounce = std::make_unique<BounceBuffer>(tiers_, backend_, config_.device, *worker->streams.front(),
-                                                      *worker->streams.back());
-    }
-    worker->first_stream = issued_.add_streams(worker->streams.size());
-    worker->issued.resize(worker->streams.size());
-    workers_.push_back(std::move(worker));
+  auto worker = std::make_unique<Worker>();
+  worker->queue = queue;
+  if (on_device_ && queue == QueueKind::compute) worker->turns = static_cast<size_t>(config_.compute_streams);
+  for (size_t k = 0; k < worker->turns; ++k) {
+    worker->streams.push_back(backend_.create_stream(config_.device.index, role));
   }
+  if (on_device_ && queue == QueueKind::io) {
+    worker->streams.push_back(backend_.create_stream(config_.device.index, local::StreamRole::to_host));
+    worker->bounce = std::make_unique<BounceBuffer>(tiers_, backend_, config_.device, *worker->streams.front(),
+                                                    *worker->streams.back());
+  }
+  worker->first_stream = issued_.add_streams(worker->streams.size());
+  worker->issued.resize(worker->streams.size());
+  return worker;
 }
 
 Core::~Core() {
@@ -152,7 +155,7 @@ int64_t Core::unmovable_bytes(const Graph& graph) const {
   return std::max<int64_t>(bytes, 0);
 }
 
-void Core::run(Graph& graph, const std::function<void()>& watch) {
+void Core::run(Graph& graph, const std::function<void()>& watch, const ShortRun* as_short) {
   std::vector<TaskId> order = graph.changed_order();
   Consumers consumers(graph, order);
   const int64_t least = least_workable_bytes(graph);
@@ -183,7 +186,11 @@ void Core::run(Graph& graph, const std::function<void()>& watch) {
   }
 
   begin_run(graph, std::move(order), std::move(consumers));
-  advance();
+  if (as_short != nullptr && !on_device_) {
+    run_as_short(guard, *as_short);
+  } else {
+    advance();
+  }
   auto next_watch = std::chrono::steady_clock::now() + kTick;
   while (!is_run_over()) {
     guard.unlock();
@@ -212,6 +219,39 @@ void Core::run(Graph& graph, const std::function<void()>& watch) {
   end_run();
   guard.unlock();
   if (error) std::rethrow_exception(error);
+}
+
+// Waking a thread and waiting for it takes longer than a short task does, on a machine with fewer cores than threads
+// many times longer. This thread counts as one that looks for work, so that nobody else is woken for a single task.
+void Core::run_as_short(Guard& guard, const ShortRun& how) {
+  constexpr int64_t kWhileNs = 1'000'000;
+  for (const auto& caller : callers_) ++queues_[caller->queue].looking;
+  const bool was_of_worker = std::exchange(Staging::is_of_worker, true);
+  advance();
+  const int64_t until = local::trace_clock_ns() + kWhileNs;
+  bool in_time = true;
+  while (!is_run_over() && in_time) {
+    const auto ready = std::ranges::find_if(callers_, [this](const auto& one) { return !queues_[one->queue].empty(); });
+    if (ready != callers_.end()) {
+      WorkQueue& queue = queues_[(*ready)->queue];
+      --queue.looking;  // others take what remains
+      ++at_work_;
+      run_tasks(guard, **ready, queue.pop().what);
+      --at_work_;
+      ++queue.looking;
+    } else {
+      guard.unlock();
+      how.progress();
+      guard.lock();
+    }
+    in_time = local::trace_clock_ns() < until;
+  }
+  Staging::is_of_worker = was_of_worker;
+  for (const auto& caller : callers_) --queues_[caller->queue].looking;
+  if (is_run_over()) return;
+  guard.unlock();
+  how.give_up();
+  guard.lock();
 }
 
 // An emulated stream keeps its error until it is asked.

@@ -60,7 +60,7 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   // core.cpp
-  void run(Graph& graph, const std::function<void()>& watch);
+  void run(Graph& graph, const std::function<void()>& watch, const ShortRun* as_short);
   void cancel(const local::ErrorRecord& error);
   void clear_cancel();
   void set_failure_handler(std::function<void(const local::ErrorRecord&)> handler);
@@ -129,9 +129,11 @@ class Core {
 
   // core.cpp
   void start_workers(QueueKind queue, int count);
+  std::unique_ptr<Worker> make_worker(QueueKind queue);
   void stop_threads();
   int64_t unmovable_bytes(const Graph& graph) const;
   void let_compute_begin(Guard& guard);
+  void run_as_short(Guard& guard, const ShortRun& how);
   void begin_run(Graph& graph, std::vector<TaskId> order, Consumers consumers);
   void end_run();
   bool is_run_over() const;
@@ -215,6 +217,7 @@ class Core {
 
   // Threads.
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::array<std::unique_ptr<Worker>, 2> callers_;  // of run_as_short(), without threads; the CPU's
   int at_work_ = 0;  // threads that are at tasks or moves and do not wait for staging memory
   bool quit_ = false;
   const bool may_look_ = std::thread::hardware_concurrency() > 1;  // else it would hold up what it looks for

@@ -34,7 +34,9 @@ Executor::Executor(const ExecutorConfig& config) : core_(std::make_unique<Core>(
 
 Executor::~Executor() = default;
 
-void Executor::run(Graph& graph, const std::function<void()>& watch) { core_->run(graph, watch); }
+void Executor::run(Graph& graph, const std::function<void()>& watch, const ShortRun* as_short) {
+  core_->run(graph, watch, as_short);
+}
 void Executor::cancel(const local::ErrorRecord& error) { core_->cancel(error); }
 void Executor::clear_cancel() { core_->clear_cancel(); }
 void Executor::set_failure_handler(std::function<void(const local::ErrorRecord&)> handler) {

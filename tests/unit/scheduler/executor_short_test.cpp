@@ -1,0 +1,149 @@
+// Short runs: the calling thread runs tasks itself.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "executor_support.h"
+#include "quarry/scheduler/executor.h"
+#include "tests/support/patience.h"
+
+namespace quarry::scheduler {
+namespace {
+
+using namespace testing_support;
+using ::testing::HasSubstr;
+
+const ShortRun kNothingToWaitFor{[] { std::this_thread::yield(); }, [] {}};
+
+TEST(ShortRuns, RandomGraphsEqualThePlainLoopAtEveryBudget) {
+  for (uint32_t seed = 1; seed <= 6; ++seed) {
+    for (const double visits : {0.0, 0.5}) {
+      const RandomGraph plan(seed, 60, 600, 0.1, visits);
+      const auto reference = plan.reference();
+      Graph sized;
+      plan.build(sized);
+      const int64_t least = least_workable_bytes(sized);
+      for (const int64_t budget : {least, least * 2, int64_t{64} << 20}) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << " budget " << budget << " least " << least);
+        const auto executor = Executor::create(config_for(DeviceKind::cpu, budget));
+        Graph graph;
+        plan.build(graph);
+        executor->run(graph, nullptr, &kNothingToWaitFor);
+        for (size_t b = 0; b < plan.bytes.size(); ++b) {
+          if (!plan.keep[b]) continue;
+          const auto stored = executor->stored_block(static_cast<BlockId>(b));
+          ASSERT_EQ(words_of(*executor, *stored), reference[b]) << "block " << b;
+        }
+        EXPECT_EQ(executor->statistics().tasks, static_cast<int64_t>(plan.tasks.size()));
+        EXPECT_LE(executor->statistics().peak_memory_bytes, budget);
+      }
+    }
+  }
+}
+
+// A chain, every other task of which is finished by what the thread does while it waits.
+TEST(ShortRuns, NoOtherThreadIsWokenForAChain) {
+  const auto executor = Executor::create(config_for(DeviceKind::cpu, 1 << 20));
+  int others = 0;
+  for (int run = 0; run < 20; ++run) {
+    std::set<std::thread::id> threads;
+    std::shared_ptr<Completion> waiting;
+    Graph graph;
+    const int32_t compute =
+        graph.add_body(std::make_unique<Call>([&](TaskRun&) { threads.insert(std::this_thread::get_id()); }));
+    const int32_t receive = graph.add_body(std::make_unique<Call>([&](TaskRun& task) {
+      threads.insert(std::this_thread::get_id());
+      waiting = task.defer();
+    }));
+    BlockId last = -1;
+    for (int i = 0; i < 10; ++i) {
+      const BlockId made = graph.add_block(64);
+      const auto inputs = last < 0 ? std::vector<BlockId>() : std::vector<BlockId>{last};
+      add(graph, {.body = i % 2 == 0 ? compute : receive,
+                  .inputs = inputs,
+                  .outputs = {made},
+                  .queue = i % 2 == 0 ? QueueKind::compute : QueueKind::comm});
+      last = made;
+    }
+    bool gave_up = false;
+    const ShortRun how{[&] {
+                         if (auto completion = std::exchange(waiting, nullptr)) completion->finish();
+                       },
+                       [&] { gave_up = true; }};
+    executor->run(graph, nullptr, &how);
+    threads.erase(std::this_thread::get_id());
+    if (!gave_up && !threads.empty()) ++others;
+  }
+  EXPECT_EQ(others, 0);
+}
+
+// Each of two tasks waits for the other: while this thread is at one, the other is for somebody else.
+TEST(ShortRuns, OthersTakeWhatRemains) {
+  const auto executor = Executor::create(config_for(DeviceKind::cpu, 1 << 20));
+  std::atomic<int> begun{0};
+  bool met = true;
+  std::mutex mutex;
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun&) {
+    ++begun;
+    const bool both = test::waits_until([&] { return begun == 2; });
+    const std::lock_guard lock(mutex);
+    met = met && both;
+  }));
+  for (int i = 0; i < 2; ++i) add(graph, {.body = body});
+  executor->run(graph, nullptr, &kNothingToWaitFor);
+  EXPECT_TRUE(met);
+}
+
+TEST(ShortRuns, OneThatTakesLongIsGivenUpOnce) {
+  const auto executor = Executor::create(config_for(DeviceKind::cpu, 1 << 20));
+  std::shared_ptr<Completion> waiting;
+  std::thread::id last;
+  Graph graph;
+  const BlockId made = graph.add_block(64);
+  const int32_t receive = graph.add_body(std::make_unique<Call>([&](TaskRun& task) { waiting = task.defer(); }));
+  const int32_t compute = graph.add_body(std::make_unique<Call>([&](TaskRun&) { last = std::this_thread::get_id(); }));
+  add(graph, {.body = receive, .outputs = {made}, .queue = QueueKind::comm});
+  add(graph, {.body = compute, .inputs = {made}});
+  int given_up = 0;
+  std::thread other;
+  const ShortRun how{[] { std::this_thread::yield(); },
+                     [&] {
+                       ++given_up;
+                       other = std::thread([&] { waiting->finish(); });
+                     }};
+  executor->run(graph, nullptr, &how);
+  other.join();
+  EXPECT_EQ(given_up, 1);
+  EXPECT_NE(last, std::this_thread::get_id());
+}
+
+TEST(ShortRuns, AnErrorNamesItsTaskAndTheExecutorGoesOn) {
+  const auto executor = Executor::create(config_for(DeviceKind::cpu, 1 << 20));
+  for (int run = 0; run < 2; ++run) {
+    Graph graph;
+    const BlockId made = graph.add_block(64);
+    const int32_t fails =
+        graph.add_body(std::make_unique<Call>([](TaskRun&) { throw local::IoError("for the test"); }, "failing"));
+    const int32_t never = graph.add_body(std::make_unique<Call>([](TaskRun&) { ADD_FAILURE(); }));
+    add(graph, {.body = fails, .outputs = {made}});
+    add(graph, {.body = never, .inputs = {made}});
+    try {
+      executor->run(graph, nullptr, &kNothingToWaitFor);
+      ADD_FAILURE() << "no error";
+    } catch (const local::IoError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("failing[0]"));
+    }
+    EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace quarry::scheduler
