@@ -107,7 +107,14 @@ std::string list_ranks(const std::vector<bool>& chosen) {
 
 }  // namespace
 
-void agree(Communicator& communicator, const std::exception_ptr& mine, const Call& call, std::span<int64_t> largest) {
+size_t note_bytes(const Communicator& communicator) {
+  constexpr int kMostRanks = 64;
+  constexpr size_t kBytes = 96;
+  return communicator.size() > 1 && communicator.size() <= kMostRanks ? kBytes : 0;
+}
+
+void agree(Communicator& communicator, const std::exception_ptr& mine, const Call& call, std::span<int64_t> largest,
+           std::vector<std::byte>* notes) {
   struct Header {
     int64_t failed, code, detail;
     uint64_t hash;
@@ -122,7 +129,18 @@ void agree(Communicator& communicator, const std::exception_ptr& mine, const Cal
   std::ranges::copy(largest, header.largest.begin());
   call.name.copy(header.name.data(), header.name.size());
   std::vector<Header> all(static_cast<size_t>(communicator.size()));
-  communicator.all_gather(&header, sizeof header, all.data());
+  const size_t noted = note_bytes(communicator), bytes = sizeof header + noted;
+  QUARRY_CHECK(notes == nullptr || notes->size() == noted);
+  std::vector<std::byte> sent(bytes), received(bytes * all.size());
+  std::memcpy(sent.data(), &header, sizeof header);
+  if (notes != nullptr) std::ranges::copy(*notes, sent.begin() + sizeof header);
+  communicator.all_gather(sent.data(), std::ssize(sent), received.data());
+  if (notes != nullptr) notes->resize(noted * all.size());
+  for (size_t r = 0; r < all.size(); ++r) {
+    const std::span from = std::span(received).subspan(r * bytes, bytes);
+    std::memcpy(&all[r], from.data(), sizeof header);
+    if (notes != nullptr && noted > 0) std::memcpy(&(*notes)[r * noted], &from[sizeof header], noted);
+  }
   if (std::ranges::any_of(all, [&](const Header& other) { return other.name != header.name; })) {
     std::vector<std::string> called;
     for (const Header& other : all) called.push_back(other.called());

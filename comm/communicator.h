@@ -116,6 +116,9 @@ class Communicator {
   virtual bool progress() = 0;
   // Sleeps until something may have arrived or the time is over (no busy waiting).
   virtual void wait_for_event(double seconds) = 0;
+  // What collective calls do in place of progress() while they wait, in their thread; it calls progress() itself and
+  // does not throw. Null: progress().
+  virtual void set_waiting_work(std::function<bool()> work) { static_cast<void>(work); }
   // Throws CommError once a rank of this communicator is lost or has left after fewer than `calls` collective calls,
   // and the error of one that failed alone. Cheap.
   virtual void check_ranks(int64_t calls) = 0;
@@ -166,10 +169,13 @@ struct Call {
 // The first step of every public collective call: every rank says how it is and what it is about to do, in one exchange
 // of the same size whatever the call. Throws on every rank: CommError where the calls differ ("ranks diverged"), with
 // the ranks and their calls; else the error of the lowest failing rank. Each of the `largest`, at most kMostLargest,
-// becomes the largest of all ranks. Collective, blocking.
+// becomes the largest of all ranks. `notes`: null, or note_bytes() bytes of this rank's, which become those of all
+// ranks by rank; what another rank noted in a call without them is zeros. Collective, blocking.
 inline constexpr size_t kMostLargest = 3;
 void agree(Communicator& communicator, const std::exception_ptr& mine, const Call& call,
-           std::span<int64_t> largest = {});
+           std::span<int64_t> largest = {}, std::vector<std::byte>* notes = nullptr);
+// Bytes that every rank can tell the others in agree(). 0 where they are many: what all tell all has to be short then.
+size_t note_bytes(const Communicator& communicator);
 
 // Runs a part between collective calls that may fail on this rank alone: the others, which wait for it, get its error.
 template <class Part>

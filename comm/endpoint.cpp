@@ -73,14 +73,19 @@ struct Endpoint::FrameHeader {
 };
 
 void Backoff::pause() {
-  constexpr int kYields = 50;
+  constexpr int kYields = 50;  // at least: other threads may have the core for long
+  constexpr auto kYieldTime = std::chrono::microseconds(150);
   constexpr int kDoublings = 7;
+  if (rounds_ == 0) {
+    yields_until_ = steady_clock::now() + kYieldTime;
+    sleeps_ = 0;
+  }
   ++rounds_;
-  if (rounds_ <= kYields) {
+  if (rounds_ <= kYields || steady_clock::now() < yields_until_) {
     std::this_thread::yield();
     return;
   }
-  const int step = std::min((rounds_ - kYields) / 4, kDoublings);
+  const int step = std::min(++sleeps_ / 4, kDoublings);
   std::this_thread::sleep_for(std::chrono::microseconds(8 << step));
 }
 

@@ -26,7 +26,8 @@
 
 namespace quarry::comm {
 
-// Waits a little between polls: yields for some microseconds, then sleeps, longer each time, up to a millisecond.
+// Waits a little between polls: yields for as long as a sleep would take at least, then sleeps, longer each time, up to
+// a millisecond.
 class Backoff {
  public:
   void pause();
@@ -34,6 +35,8 @@ class Backoff {
 
  private:
   int rounds_ = 0;
+  std::chrono::steady_clock::time_point yields_until_;
+  int sleeps_ = 0;
 };
 
 class Endpoint : public TransportSink {

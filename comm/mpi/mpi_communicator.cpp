@@ -152,7 +152,7 @@ void MpiCommunicator::finish(const char* call, const std::function<int(MPI_Reque
                  fmt::format("waiting in {} ({} of {} ranks) for {:.3g} s: another rank has not come to it",
                              name_of(call), call, size_, watchdog->seconds()));
     }
-    if (endpoint().progress()) {
+    if (waiting_work_ ? waiting_work_() : endpoint().progress()) {
       backoff.reset();
       continue;
     }

@@ -49,6 +49,7 @@ class MpiCommunicator : public Communicator {
   void set_handler(Handler handler) override;
   void post(int to, std::span<const std::byte> message) override;
   bool progress() override { return endpoint().progress(); }
+  void set_waiting_work(std::function<bool()> work) override { waiting_work_ = std::move(work); }
   void wait_for_event(double seconds) override { endpoint().wait_for_event(seconds); }
   std::vector<int> lost_ranks() override { return endpoint().lost_members(channel_); }
   void check_ranks(int64_t calls) override { endpoint().check_members(channel_, calls); }
@@ -77,7 +78,8 @@ class MpiCommunicator : public Communicator {
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1;
   uint32_t channel_ = 0;
-  std::atomic<int64_t> calls_{0};  // collective ones that are done
+  std::atomic<int64_t> calls_{0};       // collective ones that are done
+  std::function<bool()> waiting_work_;  // of the thread of collective calls
   const int exceptions_ = std::uncaught_exceptions();
   std::vector<int> node_of_;  // per rank
   std::unique_ptr<DeviceCollectives> nccl_;
