@@ -107,6 +107,7 @@ struct LocalCall {
   std::function<std::vector<local::NdArray>(std::span<const local::NdArray>)> function;
   std::optional<int64_t> scratch_bytes;  // that it takes at most at once, results included; none: estimated
   bool by_trial = false;                 // or found by a trial; the function calls quarry::local alone
+  bool calls_program = false;            // as Operator's
 };
 // One node per output. Planning throws NotSupported where arguments of several chunks do not fit one task.
 std::vector<NodePtr> local_call(LocalCall call, std::vector<NodePtr> args);

@@ -22,6 +22,7 @@ class Call final : public op::Operator {
   std::vector<local::NdArray> local(std::span<const local::NdArray> arguments) const override {
     return call_.function(arguments);
   }
+  bool calls_program() const override { return call_.calls_program; }
   std::optional<int64_t> local_bytes(const op::Call& call, const local::Device& device) const override {
     if (call_.scratch_bytes || !call_.by_trial) return call_.scratch_bytes;
     int64_t result_bytes = 0;

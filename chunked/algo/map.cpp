@@ -99,6 +99,7 @@ class Map final : public Chunkwise {
   void check(std::span<const op::ArraySpec> arguments) const;
 
   std::optional<int> selects_along() const override { return spec_.selects_along; }
+  bool calls_program() const override { return spec_.calls_program; }
   void needs(const op::Call& call, int64_t chunk, std::vector<op::Need>& needs) const override;
   int64_t scratch_bytes(const op::Call& call, int64_t chunk) const override;
 

@@ -49,6 +49,7 @@ struct MapSpec {
   // the chunk's, to the bit. Arguments follow the outputs by their own cuts, without halos.
   bool may_be_cut = false;
   std::optional<int> selects_along = {};  // as Operator's
+  bool calls_program = false;             // the same
   // Instead of `function`: writes the chunks of the outputs itself, so that large ones are not copied.
   std::function<void(std::span<const local::NdArray>, const ChunkPlace&, std::span<const local::NdArray> outputs)>
       into = nullptr;

@@ -44,6 +44,7 @@ algo::MapSpec spec_of(BlockFunction function, const BlockOptions& options) {
   spec.function = std::move(function);
   spec.scratch_bytes = options.scratch_bytes;
   spec.by_trial = options.by_trial;
+  spec.calls_program = true;
   return spec;
 }
 
@@ -619,6 +620,7 @@ std::vector<Array> local_call(const std::string& name, std::span<const Array> ar
   call.function = std::move(function);
   call.scratch_bytes = options.scratch_bytes;
   call.by_trial = options.by_trial;
+  call.calls_program = true;
   return arrays_of(algo::local_call(std::move(call), nodes_of(arrays)));
 }
 

@@ -2,7 +2,8 @@
 // arrived, gives requests to the server (fetch_server.h) and replies to the client (fetch_client.h). A compute thread
 // that looks for work does it itself, so that what it waits for need not go from thread to thread and wakes nobody; a
 // thread of the service's own does it when none has for a while, and sleeps when nothing comes. A run of one rank has
-// no network: it needs that thread for what it fetches from itself only.
+// no network: it needs that thread for what it fetches from itself only. A short run does without it: the thread that
+// called run() makes progress between tasks and while it waits for the other ranks at the end.
 //
 // Failure: the first error of a rank cancels its executor and is posted to all ranks, which cancel theirs. A rank whose
 // run has failed declines every fetch that it has not answered yet, so every fetch everywhere ends: with its data,
@@ -19,6 +20,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <deque>
 #include <iterator>
 #include <mutex>
@@ -82,13 +84,14 @@ class ServiceImpl : public Service {
   void fetch(int owner, const BlockKey& key, const Hyperslab& hyperslab, void* to,
              std::function<void(std::exception_ptr)> done) override {
     if (owner == communicator_.rank()) {
-      std::call_once(started_, [this] { start(); });
+      start_once();
       server_->fetch_own(key, hyperslab, to, std::move(done));
     } else {
+      if (!is_short_) start_once();
       client_->fetch(owner, key, hyperslab, to, std::move(done));
     }
   }
-  void run(scheduler::Graph& graph) override;
+  void run(scheduler::Graph& graph, bool is_short, LastWords* words) override;
   WorkStealing& stealing() override { return stealing_; }
   void publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data) override {
     server_->publish_stolen(key, std::move(data));
@@ -97,7 +100,17 @@ class ServiceImpl : public Service {
 
  private:
   bool has_peers() const { return communicator_.size() > 1; }
+  void start_once() {
+    std::call_once(started_, [this] { start(); });
+  }
   void start();
+  bool try_start() noexcept;
+  // Ends a collective call's or a run's wait for the thread, if there is one.
+  void wake() {
+    if (has_thread_) communicator_.wake();
+  }
+  void run_as_short(scheduler::Graph& graph);
+  bool make_progress_alone();
   void loop();
   void watch();
   bool make_progress();
@@ -108,8 +121,8 @@ class ServiceImpl : public Service {
   void fail_local(const local::ErrorRecord& error, bool cancel);
   void fail_remote(const local::ErrorRecord& error);
   bool begin_failure(const local::ErrorRecord& error, bool own);
-  // The error that all ranks throw. Collective.
-  std::optional<local::ErrorRecord> consensus();
+  // The error that all ranks throw. All say as many bytes; `words_of_all` gets those of every rank. Collective.
+  std::optional<local::ErrorRecord> consensus(std::span<const std::byte> said, std::span<std::byte> words_of_all);
   void close() noexcept;
 
   comm::Communicator& communicator_;
@@ -124,6 +137,8 @@ class ServiceImpl : public Service {
   std::unique_ptr<FetchClient> client_;
   std::atomic<bool> stop_{false};
   bool opened_ = false;
+  std::atomic<bool> is_short_{false};  // the thread in run() makes progress
+  std::atomic<bool> has_thread_{false};
 
   std::mutex mutex_;
   std::deque<std::pair<int, Message>> inbox_;
@@ -171,7 +186,7 @@ void ServiceImpl::open(int64_t piece_bytes) {
       const std::lock_guard lock(mutex_);
       recalls_.push_back(segment);
     }
-    communicator_.wake();
+    wake();
   };
   executor_.set_recall_handler([receiver = failures_](int64_t segment) {
     const std::lock_guard lock(receiver->mutex);
@@ -186,10 +201,9 @@ void ServiceImpl::open(int64_t piece_bytes) {
       const std::lock_guard lock(mutex_);
       inbox_.emplace_back(from, std::move(message));
     }
-    if (std::this_thread::get_id() != progress_->thread.load()) communicator_.wake();
+    if (std::this_thread::get_id() != progress_->thread.load()) wake();
   });
   opened_ = true;
-  if (has_peers()) std::call_once(started_, [this] { start(); });
 }
 
 void ServiceImpl::start() {
@@ -204,6 +218,7 @@ void ServiceImpl::start() {
     std::this_thread::yield();
   });
   comm::activity().looked_ns = local::trace_clock_ns();
+  has_thread_ = true;
   thread_ = local::start_thread("messages", [this] { loop(); });
 }
 
@@ -244,7 +259,7 @@ void ServiceImpl::fail_local(const local::ErrorRecord& error, bool cancel) {
   const std::exception_ptr consequence = std::make_exception_ptr(local::Cancelled("the run failed: " + error.message));
   server_->decline_all(consequence);
   client_->fail_all(consequence);
-  communicator_.wake();
+  wake();
 }
 
 void ServiceImpl::fail_remote(const local::ErrorRecord& error) {
@@ -410,24 +425,47 @@ void ServiceImpl::loop() {
   }
 }
 
-std::optional<local::ErrorRecord> ServiceImpl::consensus() {
+std::optional<local::ErrorRecord> ServiceImpl::consensus(std::span<const std::byte> said,
+                                                         std::span<std::byte> words_of_all) {
   struct Status {
     int64_t failed, own, code, detail;
   };
+  // Who was done first in a short run serves the others meanwhile; the thread does if it takes them long.
+  constexpr int64_t kWhileNs = 1'000'000;
+  struct Waiting {
+    comm::Communicator& communicator;
+    ~Waiting() { communicator.set_waiting_work(nullptr); }
+  } const waiting{communicator_};
+  if (is_short_ && has_peers()) {
+    communicator_.set_waiting_work([this, until = local::trace_clock_ns() + kWhileNs] {
+      if (is_short_ && local::trace_clock_ns() >= until) is_short_ = !try_start();
+      return is_short_ ? make_progress_alone() : communicator_.progress();
+    });
+  }
   local::ErrorRecord error;
   std::vector<Status> all(static_cast<size_t>(communicator_.size()));
-  const auto exchange = [&] {
+  // With the words that were said, where there are any.
+  const auto exchange = [&](std::span<const std::byte> said) {
     Status mine{};
     {
       const std::lock_guard lock(mutex_);
       mine = {failed_ ? 1 : 0, own_failure_ ? 1 : 0, static_cast<int64_t>(error_.code), error_.detail};
       error = error_;
     }
-    communicator_.all_gather(&mine, sizeof mine, all.data());
+    const size_t bytes = sizeof mine + said.size();
+    std::vector<std::byte> sent(bytes), received(bytes * all.size());
+    std::memcpy(sent.data(), &mine, sizeof mine);
+    std::ranges::copy(said, sent.begin() + sizeof mine);
+    communicator_.all_gather(sent.data(), std::ssize(sent), received.data());
+    for (size_t r = 0; r < all.size(); ++r) {
+      std::memcpy(&all[r], &received[r * bytes], sizeof mine);
+      std::ranges::copy(std::span(received).subspan(r * bytes + sizeof mine, said.size()),
+                        words_of_all.begin() + static_cast<std::ptrdiff_t>(r * said.size()));
+    }
     return std::ranges::any_of(all, [](const Status& status) { return status.failed != 0; });
   };
-  if (!exchange()) return std::nullopt;
-  exchange();  // every executor has ended by now: whoever failed by itself knows it
+  if (!exchange(said)) return std::nullopt;
+  exchange({});  // every executor has ended by now: whoever failed by itself knows it
   const auto weight = [](const Status& s) {
     const bool cause = static_cast<local::ErrorCode>(s.code) != local::ErrorCode::cancelled;
     return s.failed == 0 ? 0 : 1 + (s.own != 0 ? 1 : 0) + (cause ? 2 : 0);
@@ -441,18 +479,49 @@ std::optional<local::ErrorRecord> ServiceImpl::consensus() {
   return local::ErrorRecord{static_cast<local::ErrorCode>(chosen->code), text, chosen->detail};
 }
 
-void ServiceImpl::run(scheduler::Graph& graph) {
+// False where there is no thread to be had: then the run fails.
+bool ServiceImpl::try_start() noexcept try {
+  start_once();
+  return true;
+} catch (...) {
+  fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
+  return false;
+}
+
+bool ServiceImpl::make_progress_alone() {
+  const std::unique_lock progressing(progress_->mutex, std::try_to_lock);
+  return progressing && make_progress();
+}
+
+void ServiceImpl::run_as_short(scheduler::Graph& graph) {
+  is_short_ = true;
+  const scheduler::ShortRun how{[this] {
+                                  if (!has_peers() || !make_progress_alone()) std::this_thread::yield();
+                                },
+                                [this] { is_short_ = has_peers() && !try_start(); }};
+  executor_.run(
+      graph, has_peers() ? std::function<void()>() : [this] { watch(); }, &how);
+}
+
+void ServiceImpl::run(scheduler::Graph& graph, bool is_short, LastWords* words) {
   QUARRY_CHECK(opened_);
+  is_short = is_short && link_.device.kind == local::DeviceKind::cpu;
   calls_at_end_ = communicator_.calls() + 1;
   running_ = true;
-  communicator_.wake();
+  std::vector<std::byte> said(words == nullptr ? 0 : static_cast<size_t>(words->bytes));
+  std::vector<std::byte> words_of_all(said.size() * static_cast<size_t>(communicator_.size()));
   try {
-    if (has_peers()) {
+    if (is_short || !has_peers()) watch();  // an interrupt since the last run
+    if (is_short) {
+      run_as_short(graph);
+    } else if (has_peers()) {
+      start_once();
+      wake();
       executor_.run(graph);
     } else {
-      watch();  // an interrupt since the last run
       executor_.run(graph, [this] { watch(); });
     }
+    if (words != nullptr) words->write(said.data());
   } catch (...) {
     // An error before the run began has not come through the handler; any other is known already.
     fail_local(local::to_record(std::current_exception()), /*cancel=*/false);
@@ -460,10 +529,11 @@ void ServiceImpl::run(scheduler::Graph& graph) {
   std::optional<local::ErrorRecord> outcome;
   std::exception_ptr lost;
   try {
-    outcome = consensus();
+    outcome = consensus(said, words_of_all);
   } catch (...) {
     lost = std::current_exception();
   }
+  is_short_ = false;
   close();
   if (lost) {
     // A rank is gone: what this one knows about it says more than a collective call that ended.
@@ -474,6 +544,7 @@ void ServiceImpl::run(scheduler::Graph& graph) {
   if (!outcome) {
     // An interrupt that came when all were done is for the next run.
     if (interrupted_) *interrupt_ = true;
+    if (words != nullptr) words->all = std::move(words_of_all);
     return;
   }
   // It may have been sent to several ranks at once.
@@ -485,7 +556,7 @@ void ServiceImpl::close() noexcept {
   if (!opened_) return;
   opened_ = false;
   stop_ = true;
-  communicator_.wake();
+  wake();
   if (thread_.joinable()) thread_.join();
   comm::activity().looked_ns = 0;
   comm::activity().running = 0;

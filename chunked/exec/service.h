@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "quarry/comm/communicator.h"
 #include "quarry/local/base/shape.h"
@@ -34,14 +35,23 @@ struct Hyperslab {
   int64_t itemsize = 1;
 };
 
+// What every rank tells the others at the end of a run, with the word that it is done.
+struct LastWords {
+  int64_t bytes = 0;  // of one rank's; the same on every rank
+  // Writes this rank's, once its part of the run is done well.
+  std::function<void(std::byte* mine)> write;
+  std::vector<std::byte> all{};  // by rank, after the run
+};
+
 // One per run and rank; owns the communication thread of the run. All ranks make it with the same epoch.
 class Service {
  public:
-  // Collective. Takes its bounce buffers from executor.staging() and starts the communication thread; whatever fails
-  // from here on, on any rank, reaches the others when they are in run(). `paths`: connected ones; null: those that
-  // need no connection. `interrupt`: once it is true the run ends with Cancelled on every rank, and it is false again;
-  // what comes too late for a run is for the next one. Null: there is none. `piece_bytes`: of agree_on_pieces(), which
-  // is the same for all runs; then this is no collective call, and may fail on one rank alone. 0: agreed on here.
+  // Collective. Takes its bounce buffers from executor.staging(); whatever fails from here on, on any rank, reaches the
+  // others when they are in run(). The communication thread begins there, or with the first fetch. `paths`: connected
+  // ones; null: those that need no connection. `interrupt`: once it is true the run ends with Cancelled on every rank,
+  // and it is false again; what comes too late for a run is for the next one. Null: there is none. `piece_bytes`: of
+  // agree_on_pieces(), which is the same for all runs; then this is no collective call, and may fail on one rank alone.
+  // 0: agreed on here.
   static std::unique_ptr<Service> create(comm::Communicator& communicator, scheduler::Executor& executor,
                                          uint64_t epoch, const Paths* paths = nullptr,
                                          std::atomic<bool>* interrupt = nullptr, int64_t piece_bytes = 0);
@@ -63,8 +73,10 @@ class Service {
   virtual void publish_stolen(const BlockKey& key, std::shared_ptr<const std::byte> data) = 0;
 
   // Runs the graph: Executor::run() with this rank's error sent to all, and every rank's error thrown here, the lowest
-  // failing rank's first. Returns when every rank is done and no fetch is outstanding. Collective.
-  virtual void run(scheduler::Graph& graph) = 0;
+  // failing rank's first. Returns when every rank is done and no fetch is outstanding. Collective. `is_short`: the
+  // tasks are few, small and none of the program's own functions: this thread runs them, and makes progress on the
+  // network. `words`: null on all ranks or on none.
+  virtual void run(scheduler::Graph& graph, bool is_short = false, LastWords* words = nullptr) = 0;
   virtual int64_t bytes_sent() const = 0;
 
   // What create() takes from the executor's staging memory: for the planner's least workable budget. `staging_limit` is

@@ -118,6 +118,8 @@ class Operator {
                           std::span<const NdArray> outputs) const;
   // The same as new arrays in C order, in memory of the context. Default: those that make_chunk() has written to.
   virtual std::vector<NdArray> made_chunk(const Call& call, int64_t chunk, std::span<const NdArray> pieces) const;
+  // Whether its tasks call functions of the program, which may take any time.
+  virtual bool calls_program() const { return false; }
   // Whether it only moves bytes, and so takes data of files in any byte order.
   virtual bool copies() const { return false; }
   // Set where the result is what argument 1, a mask as long as this axis, selects of argument 0, and every chunk of

@@ -13,6 +13,7 @@
 #include "quarry/chunked/runtime/budget.h"
 #include "quarry/chunked/runtime/host_value.h"
 #include "quarry/chunked/runtime/internals.h"
+#include "quarry/chunked/runtime/last_values.h"
 #include "quarry/chunked/runtime/machine_rates.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
@@ -101,14 +102,45 @@ void allow_stealing(Runtime& runtime, Service& service, const scheduler::Graph& 
   service.stealing().configure(std::move(settings));
 }
 
+bool calls_program(const plan::Stage& stage) {
+  if (const auto* applied = std::get_if<plan::Applied>(&stage.work)) return applied->op->calls_program();
+  const auto* fused = std::get_if<plan::Fused>(&stage.work);
+  return fused != nullptr &&
+         std::ranges::any_of(fused->made, [](const auto& made) { return made->op->calls_program(); });
+}
+
+// Whether handing its tasks to threads would take longer than they do. Each rank decides for itself. A task that waits
+// for a thief needs another thread to hear of it.
+bool is_short(const scheduler::Graph& graph, const plan::Plan& plan, const Runtime& runtime) {
+  constexpr int64_t kMostTasks = 64, kMostBytes = int64_t{1} << 20;
+  return runtime.device().kind == local::DeviceKind::cpu && !runtime.is_stealing() &&
+         graph.task_count() <= kMostTasks && graph.traffic_bytes() <= kMostBytes &&
+         std::ranges::none_of(plan.stages, calls_program);
+}
+
 std::optional<local::ErrorRecord> take_failure(Runtime::Internals& internals) {
   const std::lock_guard lock(internals.failure_mutex);
   return std::exchange(internals.failure, std::nullopt);
 }
 
-// Lowers and runs; the owned chunks of each sink that persists.
+const plan::Stage::Output& output_of(const plan::Plan& plan, const plan::ArrayRef& array) {
+  return plan.stages[static_cast<size_t>(array.stage)].outputs[static_cast<size_t>(array.output)];
+}
+
+// Of the first `count` sinks.
+LastValues last_values(const plan::Plan& plan, const std::vector<Sink>& sinks, size_t count, const Ownership& owners) {
+  std::vector<LastValues::Result> results;
+  for (const Sink& sink : std::span(sinks).first(count)) {
+    const plan::Stage::Output& output = output_of(plan, sink.array);
+    results.push_back({output.dtype, output.grid});
+  }
+  return {std::move(results), owners};
+}
+
+// Lowers and runs; the owned chunks of each sink that persists, or the values of the first ones, which are to be host
+// values.
 std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks,
-                                                  std::string_view call) {
+                                                  std::string_view call, size_t to_host) {
   Runtime& runtime = Runtime::current();
   Runtime::Internals& internals = runtime.internals();
   comm::Communicator& communicator = runtime.communicator();
@@ -137,7 +169,12 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   } catch (...) {
     error = std::current_exception();
   }
-  comm::agree(communicator, error, {call, plan.hash, [&plan] { return title_of(plan); }}, largest);
+  // What few fetches there are, travels along.
+  const size_t note_bytes = comm::note_bytes(communicator);
+  std::vector<std::byte> notes(note_bytes);
+  const bool notes_fetches = !is_any_done(sinks);
+  if (lowered != nullptr && notes_fetches) notes = note_fetches(*lowered, note_bytes);
+  comm::agree(communicator, error, {call, plan.hash, [&plan] { return title_of(plan); }}, largest, &notes);
   internals.runs = epoch;  // the same on all ranks, also after calls that were unlike
   if (largest[least_bytes] > -largest[given_bytes_negated]) {
     throw_budget(-largest[given_bytes_negated], largest[least_bytes], largest_task(lowered->graph, runtime));
@@ -152,15 +189,19 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
       runtime);
   comm::alone(communicator, [&] {
     if (is_any_done(sinks)) drop_unneeded(*lowered, communicator);
-    if (largest[fetches] > 0) exchange_fetches(*lowered, communicator, *service);
+    if (largest[fetches] == 0) return;
+    if (notes_fetches && take_fetches(*lowered, notes, note_bytes, communicator.rank(), *service)) return;
+    exchange_fetches(*lowered, communicator, *service);
   });
   allow_stealing(runtime, *service, lowered->graph);
+  LastValues last = last_values(plan, sinks, to_host, internals.owners);
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);
   internals.any_run_started = true;
   try {
     const local::TraceScope trace("run", "plan");
-    service->run(lowered->graph);
+    service->run(lowered->graph, is_short(lowered->graph, plan, runtime),
+                 last.words(runtime.rank(), runtime.executor(), lowered->persisted));
   } catch (...) {
     take_failure(internals);
     throw;
@@ -172,11 +213,10 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     if (chunks > 0) internals.flops += plan::product_flops(stage) / chunks * (last - first);
   }
 
-  std::vector<std::shared_ptr<StoredArray>> kept;
-  for (size_t i = 0; i < sinks.size(); ++i) {
+  std::vector<std::shared_ptr<StoredArray>> kept = last.values();
+  for (size_t i = kept.size(); i < sinks.size(); ++i) {
     if (sinks[i].kind != Sink::Kind::persist) continue;
-    const auto& output =
-        plan.stages[static_cast<size_t>(sinks[i].array.stage)].outputs[static_cast<size_t>(sinks[i].array.output)];
+    const plan::Stage::Output& output = output_of(plan, sinks[i].array);
     std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
     for (scheduler::BlockId block : lowered->persisted[i]) blocks.push_back(runtime.executor().stored_block(block));
     const int64_t first = internals.owners.owned(runtime.rank(), output.grid.count()).first;
@@ -300,13 +340,14 @@ void end_if_planned(const Nodes& nodes, bool write) {
 }
 
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
-                                                  const std::vector<Sink>& sinks, std::string_view call) {
+                                                  const std::vector<Sink>& sinks, std::string_view call,
+                                                  size_t to_host) {
   if (const auto& take_note = Runtime::current().internals().take_note; take_note && !plan.note.empty())
     take_note(note_of(plan));
   const bool write = std::ranges::any_of(sinks, [](const Sink& sink) { return sink.kind == Sink::Kind::write; });
   end_if_planned(nodes, write);
   try {
-    return execute(plan, sinks, call);
+    return execute(plan, sinks, call, to_host);
   } catch (const HostBudgetError&) {
     throw;
   } catch (const local::BudgetError& error) {
@@ -392,7 +433,7 @@ std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::strin
   plan::Plan plan = make_plan(nodes);
   plan.hash = plan.hash * 31 + to_host;
   check_host_values(std::span(nodes).first(to_host), {call, plan.hash, [&plan] { return title_of(plan); }});
-  return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist), call);
+  return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist), call, to_host);
 }
 
 std::string title_of(const plan::Plan& plan) {

@@ -54,9 +54,11 @@ void end_if_planned(const Nodes& nodes, bool write);
 // Runs the plan of the nodes with a sink for each of its results; returns the owned chunks of each sink that keeps
 // them. `call`: the public one that this is done for, which must be the same on all ranks. Throws BudgetError, with a
 // budget that works where one byte less does not, where the budget is too small, and CommError where ranks are in
-// different calls. Collective, blocking.
+// different calls. Collective, blocking. The first `to_host` sinks are for host values: where they are small, their
+// arrays are a copy on every rank.
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
-                                                  const std::vector<Sink>& sinks, std::string_view call);
+                                                  const std::vector<Sink>& sinks, std::string_view call,
+                                                  size_t to_host = 0);
 
 // Computes the nodes in one plan and persists their chunks with their owners. `call`: as in execute(). The first
 // `to_host` of them are to become host values: throws BudgetError, before anything runs, where those do not fit.

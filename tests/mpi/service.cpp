@@ -193,6 +193,7 @@ class RandomFetches {
   }
 
   std::atomic<bool> interrupt{false};  // of its runs
+  bool is_short = false;               // the same
   // What a producing task does before it fills its chunk.
   std::function<void(int64_t chunk, TaskRun&)> before = [](int64_t, TaskRun&) {};
 
@@ -251,7 +252,7 @@ class RandomFetches {
       graph.add_task(task);
       ++own_fetches_;
     }
-    service->run(graph);
+    service->run(graph, is_short);
     EXPECT_EQ(checked_, own_fetches_);
     EXPECT_EQ(wrong_, 0);
   }
@@ -664,7 +665,7 @@ TEST(Service, TheWatchdogSaysWhatEachRankWaitsFor) {
 }
 
 // Each step is another rank's and adds one to what the step before made.
-TEST(Service, AChainOfShortTasksAcrossRanks) {
+void run_chain(bool is_short) {
   constexpr int64_t kSteps = 500;
   const auto executor = make_executor({});
   const auto service = Service::create(job(), *executor, next_epoch());
@@ -704,8 +705,69 @@ TEST(Service, AChainOfShortTasksAcrossRanks) {
     task.outputs = std::span(&made, 1);
     graph.add_task(task);
   }
-  service->run(graph);
+  service->run(graph, is_short);
   EXPECT_EQ(last, owner(kSteps - 1) == job().rank() ? kSteps : -1);
+}
+
+TEST(Service, AChainOfShortTasksAcrossRanks) {
+  for (const bool is_short : {false, true, true}) run_chain(is_short);
+}
+
+TEST(Service, ShortRunsOfRandomBoxes) {
+  const auto executor = make_executor({});
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    RandomFetches run({}, 2 * job().size(), 4, {4, 5}, seed);
+    run.is_short = true;
+    run.run(*executor);
+  }
+}
+
+// One rank comes a while later than the others think that a short run takes.
+TEST(Service, AShortRunThatTakesLong) {
+  const auto executor = make_executor({});
+  for (const int late : {0, job().size() - 1}) {
+    RandomFetches run({}, 8, 8, {10}, 9);
+    run.is_short = true;
+    run.before = [&](int64_t, TaskRun&) {
+      if (job().rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    };
+    run.run(*executor);
+  }
+}
+
+TEST(Service, LastWordsReachEveryRank) {
+  const auto executor = make_executor({});
+  for (const bool is_short : {false, true}) {
+    const auto service = Service::create(job(), *executor, next_epoch());
+    Graph graph;
+    LastWords words;
+    words.bytes = sizeof(int32_t);
+    words.write = [](std::byte* mine) {
+      const int32_t word = 100 + job().rank();
+      std::memcpy(mine, &word, sizeof word);
+    };
+    service->run(graph, is_short, &words);
+    ASSERT_EQ(words.all.size(), sizeof(int32_t) * static_cast<size_t>(job().size()));
+    for (int r = 0; r < job().size(); ++r) {
+      int32_t word = 0;
+      std::memcpy(&word, &words.all[static_cast<size_t>(r) * sizeof word], sizeof word);
+      EXPECT_EQ(word, 100 + r);
+    }
+  }
+}
+
+TEST(Service, WhoCannotSayItsLastWordsFailsEveryRank) {
+  const auto executor = make_executor({});
+  const auto service = Service::create(job(), *executor, next_epoch());
+  Graph graph;
+  LastWords words;
+  words.bytes = 8;
+  words.write = [](std::byte* mine) {
+    std::memset(mine, 0, 8);
+    if (job().rank() == job().size() - 1) throw local::IoError("no word");
+  };
+  EXPECT_THROW(service->run(graph, /*is_short=*/true, &words), local::IoError);
+  EXPECT_TRUE(words.all.empty());
 }
 
 // Threads look for what is about to come, but not for long.

@@ -1,5 +1,6 @@
 // What ranks fetch from each other, told to the owners before a run.
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <tuple>
 #include <unordered_map>
@@ -77,56 +78,43 @@ void drop_unneeded(Lowered& lowered, comm::Communicator& communicator) {
   graph.keep_only(needed);
 }
 
-void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Service& service) {
-  // What this rank fetches, as (stage, part, chunk, times) per owner.
-  struct Announcement {
-    uint32_t stage, part;
-    int64_t chunk, times;
-    bool operator<(const Announcement& other) const {
-      return std::tie(stage, part, chunk) < std::tie(other.stage, other.part, other.chunk);
-    }
-  };
-  const int ranks = communicator.size();
-  std::vector<std::vector<Announcement>> out(static_cast<size_t>(ranks)), in(static_cast<size_t>(ranks));
+namespace {
+
+// What a rank fetches of an owner.
+struct Announcement {
+  uint32_t stage, part;
+  int64_t chunk;
+  int32_t owner, times;
+  bool operator<(const Announcement& other) const {
+    return std::tie(owner, stage, part, chunk) < std::tie(other.owner, other.stage, other.part, other.chunk);
+  }
+};
+
+// This rank's, by owner, each block once.
+std::vector<Announcement> announcements(const Lowered& lowered) {
+  std::vector<Announcement> out;
   for (int64_t i = 0; i < (lowered.fetches ? lowered.fetches->size() : 0); ++i) {
     const auto& [key, owner, hyperslab, block] = (*lowered.fetches)[i];
     if (lowered.graph.block(block).producer < 0) continue;  // drop_unneeded()
-    out[static_cast<size_t>(owner)].push_back({key.stage, key.part, key.chunk, 1});
+    out.push_back({key.stage, key.part, key.chunk, owner, 1});
   }
-  std::vector<int64_t> sizes(static_cast<size_t>(ranks)),
-      all_sizes(static_cast<size_t>(ranks) * static_cast<size_t>(ranks));
-  for (size_t r = 0; r < out.size(); ++r) {
-    std::ranges::sort(out[r], std::less<>());
-    size_t kept = 0;
-    for (const Announcement& a : out[r]) {
-      if (kept > 0 && !(out[r][kept - 1] < a)) {
-        ++out[r][kept - 1].times;
-      } else {
-        out[r][kept++] = a;
-      }
+  std::ranges::sort(out, std::less<>());
+  size_t kept = 0;
+  for (const Announcement& a : out) {
+    if (kept > 0 && !(out[kept - 1] < a)) {
+      ++out[kept - 1].times;
+    } else {
+      out[kept++] = a;
     }
-    out[r].resize(kept);
-    sizes[r] = static_cast<int64_t>(kept);
   }
-  communicator.all_gather(sizes.data(), ranks * static_cast<int64_t>(sizeof(int64_t)), all_sizes.data());
-  constexpr uint64_t kTag = 0x6665746368;  // "fetch"
-  std::vector<std::unique_ptr<comm::Request>> requests;
-  for (int r = 0; r < ranks; ++r) {
-    const auto i = static_cast<size_t>(r);
-    in[i].resize(
-        static_cast<size_t>(all_sizes[i * static_cast<size_t>(ranks) + static_cast<size_t>(communicator.rank())]));
-    if (r == communicator.rank()) continue;
-    if (!in[i].empty())
-      requests.push_back(
-          communicator.receive(in[i].data(), static_cast<int64_t>(in[i].size() * sizeof(Announcement)), r, kTag));
-    if (!out[i].empty())
-      requests.push_back(
-          communicator.send(out[i].data(), static_cast<int64_t>(out[i].size() * sizeof(Announcement)), r, kTag));
-  }
-  for (const auto& request : requests) request->wait();
+  out.resize(kept);
+  return out;
+}
+
+// Sets remote readers on the blocks that others have announced.
+void expect_readers(Lowered& lowered, std::span<const Announcement> in, Service& service) {
   std::unordered_map<BlockKey, int64_t, BlockKeyHash> readers;
-  for (const auto& from : in)
-    for (const Announcement& a : from) readers[{a.stage, a.part, a.chunk}] += a.times;
+  for (const Announcement& a : in) readers[{a.stage, a.part, a.chunk}] += a.times;
   std::unordered_map<scheduler::BlockId, int64_t> per_block;  // one block may go by two keys
   for (const auto& [key, times] : readers) {
     const scheduler::BlockId block = block_of(lowered, key);
@@ -134,6 +122,69 @@ void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Servic
     service.expose(key, block);
   }
   for (const auto& [block, times] : per_block) lowered.graph.set_remote_readers(block, static_cast<int32_t>(times));
+}
+
+// In front of a rank's note; then come its announcements.
+constexpr size_t kNoteCount = sizeof(int64_t);
+
+}  // namespace
+
+std::vector<std::byte> note_fetches(const Lowered& lowered, size_t bytes) {
+  std::vector<std::byte> note(bytes);
+  if (bytes == 0) return note;
+  const std::vector<Announcement> mine = announcements(lowered);
+  const int64_t count = std::ssize(mine);
+  std::memcpy(note.data(), &count, sizeof count);
+  const std::span<const std::byte> from = std::as_bytes(std::span(mine));
+  if (from.size() <= bytes - kNoteCount) std::ranges::copy(from, note.begin() + kNoteCount);
+  return note;
+}
+
+bool take_fetches(Lowered& lowered, std::span<const std::byte> notes, size_t bytes, int rank, Service& service) {
+  std::vector<Announcement> in;
+  for (size_t at = 0; at < notes.size(); at += bytes) {
+    int64_t count = 0;
+    std::memcpy(&count, &notes[at], sizeof count);
+    if (static_cast<size_t>(count) > (bytes - kNoteCount) / sizeof(Announcement)) return false;
+    for (int64_t i = 0; i < count; ++i) {
+      Announcement one{};
+      std::memcpy(&one, &notes[at + kNoteCount + static_cast<size_t>(i) * sizeof one], sizeof one);
+      if (one.owner == rank) in.push_back(one);
+    }
+  }
+  if (notes.empty()) return false;
+  expect_readers(lowered, in, service);
+  return true;
+}
+
+void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Service& service) {
+  const auto ranks = static_cast<size_t>(communicator.size());
+  const std::vector<Announcement> out = announcements(lowered);
+  std::vector<int64_t> sizes(ranks), all_sizes(ranks * ranks);
+  for (const Announcement& a : out) ++sizes[static_cast<size_t>(a.owner)];
+  communicator.all_gather(sizes.data(), std::ssize(sizes) * static_cast<int64_t>(sizeof(int64_t)), all_sizes.data());
+  constexpr uint64_t kTag = 0x6665746368;  // "fetch"
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(Announcement));
+  int64_t incoming = 0;
+  for (size_t r = 0; r < ranks; ++r) incoming += all_sizes[r * ranks + static_cast<size_t>(communicator.rank())];
+  std::vector<Announcement> in(static_cast<size_t>(incoming));
+  std::vector<std::unique_ptr<comm::Request>> requests;
+  const Announcement* from = out.data();
+  Announcement* to = in.data();
+  for (size_t r = 0; r < ranks; ++r) {
+    const int64_t received = all_sizes[r * ranks + static_cast<size_t>(communicator.rank())], sent = sizes[r];
+    const int peer = static_cast<int>(r);
+    if (peer == communicator.rank()) {
+      std::copy_n(from, sent, to);
+    } else {
+      if (received > 0) requests.push_back(communicator.receive(to, received * kBytes, peer, kTag));
+      if (sent > 0) requests.push_back(communicator.send(from, sent * kBytes, peer, kTag));
+    }
+    from += sent;
+    to += received;
+  }
+  for (const auto& request : requests) request->wait();
+  expect_readers(lowered, in, service);
 }
 
 }  // namespace quarry::exec

@@ -93,4 +93,9 @@ void drop_unneeded(Lowered& lowered, comm::Communicator& communicator);
 // Tells owners what will be fetched: sets remote readers on the graph's blocks and exposes them. Collective.
 void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Service& service);
 
+// The same in agree(), where they are few: this rank's note of so many bytes, and what is done with those of all ranks.
+// False on every rank where one has more than fits: then nothing was done.
+std::vector<std::byte> note_fetches(const Lowered& lowered, size_t bytes);
+bool take_fetches(Lowered& lowered, std::span<const std::byte> notes, size_t bytes, int rank, Service& service);
+
 }  // namespace quarry::exec
