@@ -109,13 +109,15 @@ bool calls_program(const plan::Stage& stage) {
          std::ranges::any_of(fused->made, [](const auto& made) { return made->op->calls_program(); });
 }
 
-// Whether handing its tasks to threads would take longer than they do. Each rank decides for itself. A task that waits
-// for a thief needs another thread to hear of it.
+// Whether handing its tasks to threads would take longer than they do. Each rank decides for itself. A task that steals
+// waits for another rank, and needs another thread to hear of it.
 bool is_short(const scheduler::Graph& graph, const plan::Plan& plan, const Runtime& runtime) {
   constexpr int64_t kMostTasks = 64, kMostBytes = int64_t{1} << 20;
-  return runtime.device().kind == local::DeviceKind::cpu && !runtime.is_stealing() &&
-         graph.task_count() <= kMostTasks && graph.traffic_bytes() <= kMostBytes &&
-         std::ranges::none_of(plan.stages, calls_program);
+  if (runtime.device().kind != local::DeviceKind::cpu) return false;
+  if (graph.task_count() > kMostTasks || graph.traffic_bytes() > kMostBytes) return false;
+  for (scheduler::TaskId id = 0; id < graph.task_count(); ++id)
+    if (graph.task(id).kind == scheduler::TaskKind::host) return false;
+  return std::ranges::none_of(plan.stages, calls_program);
 }
 
 std::optional<local::ErrorRecord> take_failure(Runtime::Internals& internals) {
