@@ -102,6 +102,46 @@ TEST(Runtime, FunctionsAreToldApartByTheCallsOfTheirRuntime) {
   EXPECT_EQ(sum(same(arange(6))).item<int64_t>(), 15);
 }
 
+// They travel with the end of the run, in whatever chunks they are.
+TEST(Runtime, SmallValuesReachEveryRank) {
+  Runtime runtime(small());
+  const RuntimeScope scope(runtime);
+  std::vector<int64_t> doubled, turned;
+  for (int64_t i = 0; i < 30; ++i) {
+    doubled.push_back(2 * i);
+    turned.push_back(i % 5 * 6 + i / 5);
+  }
+  for (const int64_t chunk : {1, 3, 7, 100}) {
+    const Array x = arange(30).rechunk(Dims{chunk}).persist();
+    const Array table = x.reshape({5, 6}).rechunk(Dims{2, std::min<int64_t>(chunk, 6)});
+    const Array arrays[] = {x * 2, sum(x), table.T(), x[Slice{0, 0, 1}]};
+    const std::vector<NdArray> values = to_host(arrays);
+    ASSERT_EQ(values.size(), 4U);
+    EXPECT_EQ(local::to_vector<int64_t>(values[0]), doubled);
+    EXPECT_EQ(values[1].item().as_int64(), 435);
+    EXPECT_EQ(values[2].shape(), (Dims{6, 5}));
+    EXPECT_EQ(local::to_vector<int64_t>(values[2]), turned);
+    EXPECT_EQ(values[3].size(), 0);
+  }
+}
+
+// Even where everything else of a small computation does: they may take any time.
+TEST(Runtime, FunctionsOfTheProgramRunInOtherThreads) {
+  Runtime runtime(small());
+  const RuntimeScope scope(runtime);
+  std::atomic<int> calls{0}, own{0};
+  const auto caller = std::this_thread::get_id();
+  const auto same = [&, caller](const NdArray& a) {
+    ++calls;
+    own += std::this_thread::get_id() == caller;
+    return a;
+  };
+  const Array x = map_blocks(same, arange(8).rechunk(Dims{1}), {}, {.dtypes = {local::DType::int64}});
+  EXPECT_EQ(sum(x).item<int64_t>(), 28);
+  EXPECT_GT(calls, runtime.size() <= 8 ? 0 : -1);
+  EXPECT_EQ(own, 0);
+}
+
 TEST(Runtime, SharesMemoryAndThreadsOfTheNode) {
   RuntimeOptions options = small();
   options.memory = "50%";
