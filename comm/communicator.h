@@ -118,7 +118,7 @@ class Communicator {
   virtual void wait_for_event(double seconds) = 0;
   // What collective calls do in place of progress() while they wait, in their thread; it calls progress() itself and
   // does not throw. Null: progress().
-  virtual void set_waiting_work(std::function<bool()> work) { static_cast<void>(work); }
+  virtual void set_waiting_work(const std::function<bool()>& work) { static_cast<void>(work); }
   // Throws CommError once a rank of this communicator is lost or has left after fewer than `calls` collective calls,
   // and the error of one that failed alone. Cheap.
   virtual void check_ranks(int64_t calls) = 0;

@@ -49,7 +49,7 @@ class MpiCommunicator : public Communicator {
   void set_handler(Handler handler) override;
   void post(int to, std::span<const std::byte> message) override;
   bool progress() override { return endpoint().progress(); }
-  void set_waiting_work(std::function<bool()> work) override { waiting_work_ = std::move(work); }
+  void set_waiting_work(const std::function<bool()>& work) override { waiting_work_ = work; }
   void wait_for_event(double seconds) override { endpoint().wait_for_event(seconds); }
   std::vector<int> lost_ranks() override { return endpoint().lost_members(channel_); }
   void check_ranks(int64_t calls) override { endpoint().check_members(channel_, calls); }
