@@ -83,8 +83,8 @@ struct ShortRun {
   // Called while there is nothing to run, with no lock held: makes progress on what deferred tasks wait for and returns
   // soon. Does not throw.
   std::function<void()> progress;
-  // Called once if the run takes longer than thought, with no lock held: from then on the threads do all, as in any
-  // run.
+  // Called once if the run takes longer than thought, with no lock held, by the calling thread or, where that is at a
+  // task for long, by another: from then on the threads do all, as in any run. Does not throw.
   std::function<void()> give_up;
 };
 

@@ -137,7 +137,8 @@ class ServiceImpl : public Service {
   std::unique_ptr<FetchClient> client_;
   std::atomic<bool> stop_{false};
   bool opened_ = false;
-  std::atomic<bool> is_short_{false};  // the thread in run() makes progress
+  std::atomic<bool> is_short_{false};        // the thread in run() makes progress
+  std::atomic<bool> thread_watches_{false};  // even where this rank is the only one
   std::atomic<bool> has_thread_{false};
 
   std::mutex mutex_;
@@ -411,7 +412,7 @@ void ServiceImpl::loop() {
         fail_local(local::to_record(std::current_exception()), /*cancel=*/true);
       }
     }
-    if (has_peers()) watch();
+    if (has_peers() || thread_watches_) watch();
     if (relies) {
       idle = kSpins;
       std::this_thread::sleep_for(std::chrono::nanoseconds(kRelianceNs));
@@ -494,13 +495,12 @@ bool ServiceImpl::make_progress_alone() {
 }
 
 void ServiceImpl::run_as_short(scheduler::Graph& graph) {
-  is_short_ = true;
+  is_short_ = thread_watches_ = true;
   const scheduler::ShortRun how{[this] {
                                   if (!has_peers() || !make_progress_alone()) std::this_thread::yield();
                                 },
-                                [this] { is_short_ = has_peers() && !try_start(); }};
-  executor_.run(
-      graph, has_peers() ? std::function<void()>() : [this] { watch(); }, &how);
+                                [this] { is_short_ = !try_start(); }};
+  executor_.run(graph, nullptr, &how);
 }
 
 void ServiceImpl::run(scheduler::Graph& graph, bool is_short, LastWords* words) {

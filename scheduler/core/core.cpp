@@ -225,33 +225,46 @@ void Core::run(Graph& graph, const std::function<void()>& watch, const ShortRun*
 // many times longer. This thread counts as one that looks for work, so that nobody else is woken for a single task.
 void Core::run_as_short(Guard& guard, const ShortRun& how) {
   constexpr int64_t kWhileNs = 1'000'000;
-  for (const auto& caller : callers_) ++queues_[caller->queue].looking;
+  const auto look = [this](int change) {
+    for (const auto& caller : callers_) queues_[caller->queue].looking += change;
+  };
+  look(1);
   const bool was_of_worker = std::exchange(Staging::is_of_worker, true);
+  short_run_ = &how;
+  short_since_ns_ = local::trace_clock_ns();
+  gave_up_ = false;
+  if (!std::exchange(watches_short_, true)) queues_[QueueKind::comm].wake.notify_one();
   advance();
-  const int64_t until = local::trace_clock_ns() + kWhileNs;
   bool in_time = true;
   while (!is_run_over() && in_time) {
     const auto ready = std::ranges::find_if(callers_, [this](const auto& one) { return !queues_[one->queue].empty(); });
     if (ready != callers_.end()) {
-      WorkQueue& queue = queues_[(*ready)->queue];
-      --queue.looking;  // others take what remains
+      look(-1);  // others take what remains
       ++at_work_;
-      run_tasks(guard, **ready, queue.pop().what);
+      run_tasks(guard, **ready, queues_[(*ready)->queue].pop().what);
       --at_work_;
-      ++queue.looking;
+      look(1);
     } else {
       guard.unlock();
       how.progress();
       guard.lock();
     }
-    in_time = local::trace_clock_ns() < until;
+    in_time = local::trace_clock_ns() - short_since_ns_ < kWhileNs;
   }
   Staging::is_of_worker = was_of_worker;
-  for (const auto& caller : callers_) --queues_[caller->queue].looking;
-  if (is_run_over()) return;
+  look(-1);
+  while (gives_up_) guard.wait_for(run_wake_, kTick);
+  short_run_ = nullptr;
+  if (!is_run_over() && !gave_up_) give_up_short(guard, how);
+}
+
+void Core::give_up_short(Guard& guard, const ShortRun& how) {
+  gave_up_ = gives_up_ = true;
   guard.unlock();
   how.give_up();
   guard.lock();
+  gives_up_ = false;
+  run_wake_.notify_all();
 }
 
 // An emulated stream keeps its error until it is asked.

@@ -134,6 +134,7 @@ class Core {
   int64_t unmovable_bytes(const Graph& graph) const;
   void let_compute_begin(Guard& guard);
   void run_as_short(Guard& guard, const ShortRun& how);
+  void give_up_short(Guard& guard, const ShortRun& how);
   void begin_run(Graph& graph, std::vector<TaskId> order, Consumers consumers);
   void end_run();
   bool is_run_over() const;
@@ -163,6 +164,7 @@ class Core {
   void poll_loop();
   bool watch_device(Guard& guard);
   bool wait_for_work(Guard& guard, Worker& worker);
+  void sleep(Guard& guard, const Worker& worker);
   void look_for_work(Guard& guard, const Worker& worker);
   bool take_back(Worker& worker);
   bool take_back_others(const Worker& worker);
@@ -242,8 +244,12 @@ class Core {
   Graph* graph_ = nullptr;
   std::atomic<bool> stopping_{false};
   std::exception_ptr error_;
-  int64_t remote_left_ = 0;  // readers on other ranks
+  int64_t remote_left_ = 0;                  // readers on other ranks
+  const ShortRun* short_run_ = nullptr;      // while the calling thread runs tasks
+  int64_t short_since_ns_ = 0;               // when that began, of the last one
+  bool gave_up_ = false, gives_up_ = false;  // it has been given up; somebody is at that
   // Between runs.
+  bool watches_short_ = false;  // the thread of the comm queue looks now and then whether one takes long
   std::unordered_map<BlockId, std::shared_ptr<StoredBlock>> kept_;
   std::exception_ptr cancelled_before_;
   std::function<void(const local::ErrorRecord&)> failure_handler_;

@@ -53,7 +53,7 @@ bool Core::wait_for_work(Guard& guard, Worker& worker) {
     ++queue.idle;
     while (queue.tokens == 0 && !quit_) {
       if (!others_have_more(worker)) {
-        guard.wait(queue.wake);
+        sleep(guard, worker);
         continue;
       }
       // One of them may be at a task that takes long for once.
@@ -65,6 +65,25 @@ bool Core::wait_for_work(Guard& guard, Worker& worker) {
     if (queue.tokens > 0) --queue.tokens;
   }
   return !quit_;
+}
+
+// The thread of the comm queue sees to short runs meanwhile: a task of one may take long for once, and the thread that
+// is at it neither makes progress on the network nor hears of an end.
+void Core::sleep(Guard& guard, const Worker& worker) {
+  constexpr auto kLook = std::chrono::milliseconds(20);
+  constexpr int64_t kLongNs = 10'000'000, kForgetNs = 1'000'000'000;
+  WorkQueue& queue = queues_[worker.queue];
+  if (worker.queue != QueueKind::comm || !watches_short_) {
+    guard.wait(queue.wake);
+    return;
+  }
+  guard.wait_for(queue.wake, kLook);
+  const int64_t since_ns = local::trace_clock_ns() - short_since_ns_;
+  if (short_run_ != nullptr && !gave_up_ && since_ns > kLongNs) {
+    give_up_short(guard, *short_run_);
+  } else if (short_run_ == nullptr && since_ns > kForgetNs) {
+    watches_short_ = false;
+  }
 }
 
 // Lets other queues have what the last tasks made ready, and looks for more for a while.

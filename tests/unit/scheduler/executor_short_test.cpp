@@ -125,6 +125,27 @@ TEST(ShortRuns, OneThatTakesLongIsGivenUpOnce) {
   EXPECT_NE(last, std::this_thread::get_id());
 }
 
+// The calling thread is at a task: another one sees that it takes long.
+TEST(ShortRuns, OneWithATaskThatTakesLongIsGivenUpByAnotherThread) {
+  const auto executor = Executor::create(config_for(DeviceKind::cpu, 1 << 20));
+  for (int run = 0; run < 2; ++run) {
+    std::atomic<bool> given_up{false};
+    std::thread::id task, by;
+    Graph graph;
+    add(graph, {.body = graph.add_body(std::make_unique<Call>([&](TaskRun&) {
+          task = std::this_thread::get_id();
+          EXPECT_TRUE(test::waits_until([&] { return given_up.load(); }));
+        }))});
+    const ShortRun how{[] { std::this_thread::yield(); },
+                       [&] {
+                         by = std::this_thread::get_id();
+                         given_up = true;
+                       }};
+    executor->run(graph, nullptr, &how);
+    EXPECT_NE(by, task);
+  }
+}
+
 TEST(ShortRuns, AnErrorNamesItsTaskAndTheExecutorGoesOn) {
   const auto executor = Executor::create(config_for(DeviceKind::cpu, 1 << 20));
   for (int run = 0; run < 2; ++run) {
