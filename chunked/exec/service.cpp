@@ -218,9 +218,9 @@ void ServiceImpl::start() {
     }
     std::this_thread::yield();
   });
-  comm::activity().looked_ns = local::trace_clock_ns();
   has_thread_ = true;
   thread_ = local::start_thread("messages", [this] { loop(); });
+  comm::activity().looked_ns = local::trace_clock_ns();
 }
 
 bool ServiceImpl::begin_failure(const local::ErrorRecord& error, bool own) {
@@ -500,7 +500,11 @@ void ServiceImpl::run_as_short(scheduler::Graph& graph) {
                                   if (!has_peers() || !make_progress_alone()) std::this_thread::yield();
                                 },
                                 [this] { is_short_ = !try_start(); }};
-  executor_.run(graph, nullptr, &how);
+  // Where no thread was to be had, this one goes on until the fetches have ended.
+  const auto watch = [this] {
+    if (is_short_) make_progress_alone();
+  };
+  executor_.run(graph, watch, &how);
 }
 
 void ServiceImpl::run(scheduler::Graph& graph, bool is_short, LastWords* words) {
@@ -525,6 +529,8 @@ void ServiceImpl::run(scheduler::Graph& graph, bool is_short, LastWords* words) 
   } catch (...) {
     // An error before the run began has not come through the handler; any other is known already.
     fail_local(local::to_record(std::current_exception()), /*cancel=*/false);
+    // There may be no thread to be had: the others still wait for an answer to what they fetch.
+    if (!thread_.joinable()) is_short_ = true;
   }
   std::optional<local::ErrorRecord> outcome;
   std::exception_ptr lost;

@@ -1,5 +1,6 @@
 """What the system does not give (threads, file descriptors, address space) is one line of error in time: no hang, no abort."""
 
+import itertools
 import os
 import re
 import shutil
@@ -60,13 +61,14 @@ class Limits(CliTest):
         self.assertLessEqual({"signals", "tasks", "progress", "an emulated stream", "requests", "the dashboard"}, purposes)
 
     def test_every_thread_of_one_of_three_ranks(self):
+        # The products fetch blocks of every rank; the small one begins without threads.
+        self.write("small.h5", x=np.ones((60, 40)))
         purposes = set()
-        for rank in [0, 2]:
+        for rank, (name, chunks) in itertools.product([0, 2], [("x", "100,100"), ("small", "10,10")]):
             for number in range(1, 40):
                 without = {"QUARRY_FAULT_THREADS": str(number)}
                 first, further = (without, [{"QUARRY_FAULT_THREADS": "0"}] * 2) if rank == 0 else ({}, [{}, without])
-                # The product fetches blocks of every rank.
-                command = ["eval", "sum(x.T @ x)", "-i", "x=x.h5:/x", "--chunks", "100,100", "--threads", "1", "--memory", "64MiB"]
+                command = ["eval", "sum(x.T @ x)", "-i", f"x={name}.h5:/x", "--chunks", chunks, "--threads", "1", "--memory", "64MiB"]
                 worked, result = self.ends(NO_THREAD, *command, ranks=1, env=first, beside=further)
                 purposes |= set(re.findall("a thread for ([\\w' ]+) cannot", result.err))
                 if worked:
