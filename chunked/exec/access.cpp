@@ -74,6 +74,10 @@ std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region) {
   }
 }
 
+const Owners& owners_of(const plan::ArrayRef& array) {
+  return array.kind == plan::ArrayRef::Kind::stored ? array.stored->owners() : array.owners;
+}
+
 Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, const Region& region, int rank,
                const Ownership& owners, OwnParts parts) {
   Access access;
@@ -99,8 +103,9 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
   access.chunk = grid.flat(coordinates);
   const Region chunk = grid.chunk(access.chunk);
   access.chunk_shape = chunk.count;
-  const bool everywhere = array.kind == plan::ArrayRef::Kind::stored && array.stored->replicated();
-  access.owner = everywhere ? rank : owners.owner(access.chunk, grid.count());
+  const Owners& dealt = owners_of(array);
+  const bool everywhere = dealt.kind == Owners::Kind::everywhere;
+  access.owner = everywhere ? rank : owners.owner(dealt, grid, access.chunk);
   access.cover_start = Dims::filled(ndim);
   access.cover_count = Dims::filled(ndim);
   for (int d = 0; d < ndim; ++d) {

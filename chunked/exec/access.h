@@ -37,6 +37,8 @@ enum class OwnParts : uint8_t {
   packed,          // the part alone
   whole,           // the chunk
 };
+// How the chunks of an array are dealt out.
+const Owners& owners_of(const plan::ArrayRef& array);
 // Where region `region` of an array with this grid is, seen from `rank`.
 Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, const Region& region, int rank,
                const Ownership& owners, OwnParts parts = OwnParts::whole_if_large);

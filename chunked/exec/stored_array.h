@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quarry/chunked/grid/grid.h"
+#include "quarry/chunked/grid/ownership.h"
 #include "quarry/local/ndarray/ndarray.h"
 #include "quarry/scheduler/executor.h"
 
@@ -14,16 +15,27 @@ namespace quarry::exec {
 
 class StoredArray {
  public:
-  // This rank's chunks [first, first + blocks.size()) of the grid under block ownership, in the tiers of `executor`.
-  StoredArray(local::DType dtype, Grid grid, int64_t first, std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks,
-              const scheduler::Executor* executor)
-      : dtype_(dtype), grid_(std::move(grid)), first_(first), blocks_(std::move(blocks)), executor_(executor) {}
+  // The blocks of the chunks that this rank has by `owners`, in their order, in the tiers of `executor`.
+  StoredArray(local::DType dtype, Grid grid, const Owners& owners, OwnedChunks chunks,
+              std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks, const scheduler::Executor* executor)
+      : dtype_(dtype),
+        grid_(std::move(grid)),
+        owners_(owners),
+        chunks_(std::move(chunks)),
+        blocks_(std::move(blocks)),
+        executor_(executor) {
+    QUARRY_CHECK(chunks_.size() == std::ssize(blocks_));
+  }
   // The same C-contiguous host array on every rank, as one chunk.
   explicit StoredArray(local::NdArray replicated)
-      : dtype_(replicated.dtype()), grid_(Grid::single(replicated.shape())), replicated_(std::move(replicated)) {}
+      : dtype_(replicated.dtype()),
+        grid_(Grid::single(replicated.shape())),
+        owners_(Owners::everywhere()),
+        replicated_(std::move(replicated)) {}
 
   local::DType dtype() const { return dtype_; }
   const Grid& grid() const { return grid_; }
+  const Owners& owners() const { return owners_; }
   bool replicated() const { return replicated_.has_value(); }
   const local::NdArray& value() const { return *replicated_; }
   // Whether tasks of that executor can read it.
@@ -34,13 +46,15 @@ class StoredArray {
 
  private:
   size_t index_of(int64_t chunk) const {
-    QUARRY_CHECK(chunk >= first_ && chunk - first_ < static_cast<int64_t>(blocks_.size()));
-    return static_cast<size_t>(chunk - first_);
+    const int64_t index = chunks_.index_of(chunk);
+    QUARRY_CHECK(index >= 0);
+    return static_cast<size_t>(index);
   }
 
   local::DType dtype_;
   Grid grid_;
-  int64_t first_ = 0;
+  Owners owners_;
+  OwnedChunks chunks_{0, 0};
   std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks_;
   const scheduler::Executor* executor_ = nullptr;
   std::optional<local::NdArray> replicated_;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "quarry/chunked/grid/grid.h"
+#include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/op/hash.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/ndarray/ndarray.h"
@@ -37,6 +38,7 @@ struct ArraySpec {
   Grid grid;
   bool chosen_grid = false;  // the chunks are the user's choice: the planner does not halve them
   bool generated = false;    // of an argument: made of constants and positions, its grid yields to that of others
+  Owners owners = {};        // of an output that is not made in one chunk
 
   int64_t bytes() const { return local::element_count(shape) * local::itemsize(dtype); }
   bool is_one_chunk() const { return grid.count() == 1; }

@@ -14,6 +14,7 @@
 
 #include "quarry/chunked/expr/node.h"
 #include "quarry/chunked/grid/grid.h"
+#include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/op/operator.h"
 #include "quarry/io/dataset.h"
 #include "quarry/local/program/program.h"
@@ -27,6 +28,7 @@ struct ArrayRef {
   int stage = -1, output = 0;
   std::shared_ptr<io::Dataset> dataset;
   std::shared_ptr<exec::StoredArray> stored;
+  Owners owners = {};  // of the chunks of kind stage
 };
 
 // How the axes of a stage's space map to an array: element x of the space reads array[m(x)], m affine per axis (as
@@ -178,8 +180,10 @@ struct Stage {
     Dims shape;
     local::DType dtype;
     Grid grid;
+    Owners owners = {};  // settled; the lowering's (chunked/exec/lowering/lowering.h)
   };
   std::vector<Output> outputs;
+  Owners owners = {};                                 // of the tasks of `grid`; settled
   local::DeviceKind device = local::DeviceKind::cpu;  // that its tasks run on
 
   // Of its kind of work.

@@ -91,7 +91,8 @@ local::NdArray gathered(const StoredArray& array, const std::function<local::Res
     const Region box = array.grid().chunk(chunk);
     const int64_t bytes = box.elements() * itemsize;
     if (bytes == 0) continue;
-    const int owner = owners.owner(chunk, chunks);
+    const bool everywhere = array.owners().kind == Owners::Kind::everywhere;
+    const int owner = everywhere ? runtime.rank() : owners.owner(array.owners(), array.grid(), chunk);
     reserved.push_back(reserve(bytes));
     for (const Region& part : parts_of(box, itemsize)) {
       const int64_t part_bytes = part.elements() * itemsize;
@@ -107,7 +108,7 @@ local::NdArray gathered(const StoredArray& array, const std::function<local::Res
         const int64_t offset = offset_of(start, local::contiguous_strides(box.count, itemsize));
         runtime.executor().read_stored(*array.block(chunk), offset, part_bytes, data);
       }
-      if (runtime.size() > 1) runtime.communicator().broadcast(data, part_bytes, owner);
+      if (runtime.size() > 1 && !everywhere) runtime.communicator().broadcast(data, part_bytes, owner);
       if (!in_place) copy_region(place, strides, data, part_strides, part.count, array.dtype());
     }
     if (owner == runtime.rank()) drop(chunk);

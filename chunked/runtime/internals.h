@@ -22,6 +22,7 @@ namespace quarry {
 struct Runtime::Internals {
   ChunkPolicy chunk_policy;
   Ownership owners;
+  std::optional<Owners> stage_owners;  // for tests: of all that stages make chunk by chunk
   plan::PassNames passes_off;
   int64_t message_piece_bytes = 0;  // of all ranks the least, as Service::create() takes it
   uint64_t runs = 0;       // lowered so far: tells messages of one from those of the next; the same on every rank

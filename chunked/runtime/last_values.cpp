@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kMostBytes = 2048, kMostChunks = 64;  // of all results
 constexpr int64_t kMostOfAll = 1 << 16;                 // bytes that a rank receives
+constexpr int kMostRanks = 64;                          // all tell all
 
 int64_t bytes_of(const LastValues::Result& result, int64_t chunk) {
   return result.grid.chunk(chunk).elements() * local::itemsize(result.dtype);
@@ -20,7 +21,13 @@ int64_t bytes_of(const LastValues::Result& result, int64_t chunk) {
 
 }  // namespace
 
+const Owners& LastValues::speakers(const Result& result) {
+  static const Owners kBlocks = Owners::blocks();
+  return result.owners.kind == Owners::Kind::everywhere ? kBlocks : result.owners;
+}
+
 LastValues::LastValues(std::vector<Result> results, const Ownership& owners) : owners_(owners) {
+  if (owners.ranks() > kMostRanks) return;
   int64_t bytes = 0, chunks = 0;
   for (const Result& result : results) {
     bytes += local::element_count(result.grid.shape()) * local::itemsize(result.dtype);
@@ -31,7 +38,8 @@ LastValues::LastValues(std::vector<Result> results, const Ownership& owners) : o
   for (const Result& result : results) {
     const int64_t count = result.grid.count();
     for (int64_t chunk = 0; chunk < count; ++chunk) {
-      bytes_of_rank[static_cast<size_t>(owners.owner(chunk, count))] += bytes_of(result, chunk);
+      const int owner = owners.owner(speakers(result), result.grid, chunk);
+      bytes_of_rank[static_cast<size_t>(owner)] += bytes_of(result, chunk);
     }
   }
   const int64_t most = std::ranges::max(bytes_of_rank);
@@ -45,11 +53,12 @@ LastWords* LastValues::words(int rank, scheduler::Executor& executor,
   if (results_.empty()) return nullptr;
   words_.write = [this, rank, &executor, &owned](std::byte* to) {
     for (size_t i = 0; i < results_.size(); ++i) {
-      const auto [first, last] = owners_.owned(rank, results_[i].grid.count());
-      for (int64_t chunk = first; chunk < last; ++chunk) {
-        const int64_t bytes = bytes_of(results_[i], chunk);
+      const Result& result = results_[i];
+      const OwnedChunks here = owners_.owned(result.owners, result.grid, rank);
+      for (const int64_t chunk : owners_.owned(speakers(result), result.grid, rank)) {
+        const int64_t bytes = bytes_of(result, chunk);
         if (bytes == 0) continue;
-        const auto block = executor.stored_block(owned[i][static_cast<size_t>(chunk - first)]);
+        const auto block = executor.stored_block(owned[i][static_cast<size_t>(here.index_of(chunk))]);
         executor.read_stored(*block, /*offset=*/0, bytes, to);
         to += bytes;
       }
@@ -71,7 +80,7 @@ std::vector<std::shared_ptr<StoredArray>> LastValues::values() const {
       const int64_t bytes = bytes_of(result, chunk);
       if (bytes == 0) continue;
       const Region box = result.grid.chunk(chunk);
-      const std::byte*& at = from[static_cast<size_t>(owners_.owner(chunk, count))];
+      const std::byte*& at = from[static_cast<size_t>(owners_.owner(speakers(result), result.grid, chunk))];
       if (count == 1) {
         std::memcpy(value.raw(), at, static_cast<size_t>(bytes));
       } else {

@@ -21,8 +21,9 @@ class LastValues {
   struct Result {
     local::DType dtype;
     Grid grid;
+    Owners owners;
   };
-  // All are a few bytes together, in a few chunks, or none is told: the same on every rank.
+  // All are a few bytes together, in a few chunks, and the ranks are few, or none is told: the same on every rank.
   LastValues(std::vector<Result> results, const Ownership& owners);
 
   size_t size() const { return results_.size(); }  // how many results are told
@@ -33,6 +34,9 @@ class LastValues {
   std::vector<std::shared_ptr<StoredArray>> values() const;
 
  private:
+  // Who tells a chunk: of chunks that are everywhere, one rank each.
+  static const Owners& speakers(const Result& result);
+
   std::vector<Result> results_;
   const Ownership& owners_;
   LastWords words_;

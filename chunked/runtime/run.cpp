@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "quarry/chunked/exec/lowering/lowering.h"
+#include "quarry/chunked/exec/plan_owners.h"
 #include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/exec/stealing.h"
 #include "quarry/chunked/runtime/budget.h"
@@ -47,6 +48,8 @@ plan::Plan plan_with(const plan::PlanOptions& options, const Nodes& nodes) {
   plan::Plan plan = plan::make_plan(nodes, options);
   for (size_t i = 0; i < nodes.size(); ++i) plan.results[i] = stage_of(plan, plan.results[i], *nodes[i]);
   for (plan::Stage& stage : plan.stages) stage.device = options.device;
+  const Runtime::Internals& internals = Runtime::current().internals();
+  settle_owners(plan, internals.owners, internals.stage_owners);
   return plan;
 }
 
@@ -134,7 +137,7 @@ LastValues last_values(const plan::Plan& plan, const std::vector<Sink>& sinks, s
   std::vector<LastValues::Result> results;
   for (const Sink& sink : std::span(sinks).first(count)) {
     const plan::Stage::Output& output = output_of(plan, sink.array);
-    results.push_back({output.dtype, output.grid});
+    results.push_back({output.dtype, output.grid, output.owners});
   }
   return {std::move(results), owners};
 }
@@ -210,9 +213,10 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   }
   internals.read_bytes += bytes_read(datasets) - read_before;
   for (const plan::Stage& stage : plan.stages) {
-    const int64_t chunks = stage.grid.count();
-    const auto [first, last] = internals.owners.owned(runtime.rank(), chunks);
-    if (chunks > 0) internals.flops += plan::product_flops(stage) / chunks * (last - first);
+    if (const int64_t flops = plan::product_flops(stage); flops > 0) {
+      const int64_t mine = internals.owners.owned(stage.owners, stage.grid, runtime.rank()).size();
+      internals.flops += flops / stage.grid.count() * mine;
+    }
   }
 
   std::vector<std::shared_ptr<StoredArray>> kept = last.values();
@@ -221,9 +225,9 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     const plan::Stage::Output& output = output_of(plan, sinks[i].array);
     std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
     for (scheduler::BlockId block : lowered->persisted[i]) blocks.push_back(runtime.executor().stored_block(block));
-    const int64_t first = internals.owners.owned(runtime.rank(), output.grid.count()).first;
-    kept.push_back(
-        std::make_shared<StoredArray>(output.dtype, output.grid, first, std::move(blocks), &runtime.executor()));
+    kept.push_back(std::make_shared<StoredArray>(output.dtype, output.grid, output.owners,
+                                                 internals.owners.owned(output.owners, output.grid, runtime.rank()),
+                                                 std::move(blocks), &runtime.executor()));
   }
   runtime.executor().forget_blocks();
   return kept;

@@ -45,7 +45,7 @@ class LocalBody : public scheduler::TaskBody {
 };
 
 void lower_one_chunk(Builder& builder, const plan::Applied& applied) {
-  if (!builder.mine(builder.owner(0, 1))) return;
+  if (builder.owned(Owners::blocks(), Grid()).size() == 0) return;
   const plan::Stage& stage = builder.stage();
   const int64_t scratch = local::rounded_allocation(op::local_peak_bytes(*applied.op, applied.call, builder.device()));
   const auto [number, body] = builder.add_body<LocalBody>(stage, applied, scratch, builder);

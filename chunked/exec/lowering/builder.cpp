@@ -204,8 +204,7 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
 }
 
 std::optional<BlockId> Builder::whole_chunk(const plan::Input& input, int64_t chunk) {
-  const bool everywhere = input.array.kind == plan::ArrayRef::Kind::stored && input.array.stored->replicated();
-  if (!everywhere && !mine(owner(chunk, input.grid.count()))) return std::nullopt;
+  if (!is_here(input, chunk)) return std::nullopt;
   return chunk_block(input.array, chunk);
 }
 

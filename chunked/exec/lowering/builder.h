@@ -21,6 +21,7 @@ namespace quarry::exec {
 inline constexpr uint32_t kLeaf = 1u << 16;     // states of one chunk
 inline constexpr uint32_t kSegment = 2u << 16;  // merged states of one segment
 inline constexpr uint32_t kTree = 3u << 16;     // + level
+inline constexpr uint32_t kRun = 4u << 16;      // of a segment's states up to that of a chunk
 
 // How tasks that only copy read chunks of their own rank.
 struct CopyRules {
@@ -46,8 +47,20 @@ class Builder {
   // --- whose, and when ---
 
   bool mine(int owner) const { return owner == context_.rank; }
-  int owner(int64_t chunk, int64_t count) const { return context_.owners.owner(chunk, count); }
-  std::pair<int64_t, int64_t> owned(int64_t count) const { return context_.owners.owned(context_.rank, count); }
+  // Of a chunk of an array that is not everywhere.
+  int owner(const Owners& owners, const Grid& grid, int64_t chunk) const {
+    return context_.owners.owner(owners, grid, chunk);
+  }
+  OwnedChunks owned(const Owners& owners, const Grid& grid) const {
+    return context_.owners.owned(owners, grid, context_.rank);
+  }
+  // The chunks of the stage's grid whose tasks are this rank's.
+  OwnedChunks owned() const { return owned(stage().owners, stage().grid); }
+  // Whether a chunk of an array is on this rank.
+  bool is_here(const plan::Input& input, int64_t chunk) const {
+    const Owners& owners = owners_of(input.array);
+    return owners.kind == Owners::Kind::everywhere || mine(owner(owners, input.grid, chunk));
+  }
   // Whether output `output` of the stage outlives the run.
   bool kept(int output) const { return kept_.contains({stage_, output}); }
   int64_t progress(int64_t chunk) { return order_.progress(stage_, chunk); }

@@ -45,9 +45,8 @@ void prefetch_chunk(Builder& builder, const ChunkMaker& maker, int64_t chunk, st
 void lower_chunks(Builder& builder, const plan::Applied& stage) {
   const std::vector<op::ArraySpec>& outputs = stage.call.outputs;
   const auto [number, body] = builder.add_body<ChunkBody>(stage, builder.stage().label, builder.context());
-  const auto [first, last] = builder.owned(outputs[0].grid.count());
   std::vector<scheduler::BlockId> inputs, produced;
-  for (int64_t chunk = first; chunk < last; ++chunk) {
+  for (const int64_t chunk : builder.owned()) {
     inputs.clear();
     produced.clear();
     prefetch_chunk(builder, body->maker(), chunk, inputs);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 namespace quarry::exec {
 
@@ -109,19 +110,19 @@ void lower_copies(Builder& builder, CopyRegions regions) {
     return copy_segments(regions(chunk), rules);
   };
   const int32_t number = builder.add_body<CopyBody>(stage.label, segments).first;
-  const auto [first, last] = builder.owned(grid.count());
   if (builder.copy_rules().room > 0) builder.result().grouped = true;
   std::vector<CopySegment> before;
   Builder::Cost cost;
   std::vector<scheduler::BlockId> inputs;
-  for (int64_t chunk = first; chunk < last; ++chunk) {
+  bool is_first = true;
+  for (const int64_t chunk : builder.owned()) {
     std::vector<CopySegment> now = segments(chunk);
     inputs.clear();
     for (const CopySegment& segment : now) inputs.push_back(builder.prefetch(*segment.input, segment.access));
     const int64_t bytes = grid.chunk_elements(chunk) * local::itemsize(stage.outputs[0].dtype);
     const scheduler::BlockId output = builder.add_output(0, chunk, bytes);
     // Most chunks are copied together as the one before.
-    if (chunk == first || bytes != cost.traffic_bytes || !std::ranges::equal(now, before, are_alike))
+    if (std::exchange(is_first, false) || bytes != cost.traffic_bytes || !std::ranges::equal(now, before, are_alike))
       cost = builder.copy_cost(now, bytes);
     builder.add_compute(number, chunk, {builder.progress(chunk), kMain}, cost, inputs, {output},
                         scheduler::TaskKind::copy);

@@ -1,7 +1,8 @@
 // Fused programs: one task per chunk of the stage's space makes the elementwise outputs and the states of the
-// reductions. States are merged along the fixed tree (tree.h): every segment on the rank that owns its first leaf,
-// every node above on the rank of its left end, results on the owners of their chunks. Those of folds per chunk are
-// finalised where they are.
+// reductions. States are merged along the fixed tree (tree.h): every segment at its home, which is the rank that owns
+// its last leaf, every node above at the home of its left end, results on the owners of their chunks. Of blocks, ranks
+// that share a segment merge their own leaves into what the rank before sends them, which is the same sum in the same
+// order; of other owners, all leaves go to the home. States of folds per chunk are finalised where they are.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -67,6 +68,7 @@ bool is_stealable(const Builder& builder, FusedBody& body) {
   const int file = body.file_input();
   if (builder.context().thieves == 0 || builder.context().owners.ranks() == 1 || file < 0) return false;
   if (!fused.program.outputs().empty() || fused.reductions.empty()) return false;
+  if (stage.owners.kind != Owners::Kind::blocks) return false;
   if (local::element_count(stage.shape) == 0 || !is_regular(stage.grid)) return false;
   for (size_t i = 0; i < fused.inputs.size(); ++i) {
     if (static_cast<int>(i) != file && !same_for_all(fused.inputs[i], stage)) return false;
@@ -146,16 +148,18 @@ class Reductions {
       add_tree();
       return;
     }
-    const std::vector<Segment>& segments = own_segments();
-    for (const Segment& segment : segments) merge_segment(segment);
-    for (const Segment& segment : segments) merge_above(segment);
-    const auto [first, last] = builder_.owned(map_->kept.count());
-    for (int64_t j = first; j < last; ++j) add_results(j);
+    for (const Run& run : own_runs()) merge_run(run);
+    for (const Run& run : own_runs()) {
+      if (run.end == tree_.end_leaf(0, run.number)) merge_above(run);
+    }
+    for (const int64_t j : builder_.owned(results_owners(), map_->kept)) add_results(j);
   }
 
  private:
-  struct Segment {
-    int64_t j, number;  // of kept chunk j
+  // Leaves [first, end) of a segment of kept chunk j that this rank merges.
+  struct Run {
+    int64_t j, number;
+    int64_t first, end;
   };
 
   int64_t state_bytes(int64_t j) {
@@ -165,7 +169,20 @@ class Reductions {
     return known_bytes_;
   }
   int64_t leaf_chunk(int64_t j, int64_t leaf) const { return map_->chunk(j, leaf); }
-  int leaf_owner(int64_t chunk) const { return builder_.owner(chunk, stage_.grid.count()); }
+  int leaf_owner(int64_t chunk) const { return builder_.owner(stage_.owners, stage_.grid, chunk); }
+  const Owners& results_owners() const { return stage_.outputs[fused_.program.outputs().size()].owners; }
+  // The rank that has the states of a node.
+  int home(int64_t j, int level, int64_t node) const {
+    return leaf_owner(leaf_chunk(j, tree_.end_leaf(0, node << level) - 1));
+  }
+  // Whether it has those of all segments below it as well.
+  bool is_all_mine(int64_t j, int level, int64_t node) const {
+    const int64_t last = std::min((node + 1) << level, tree_.segments()) - 1;
+    if (in_blocks_) return builder_.mine(home(j, level, node)) && builder_.mine(home(j, 0, last));
+    for (int64_t segment = node << level; segment <= last; ++segment)
+      if (!builder_.mine(home(j, 0, segment))) return false;
+    return true;
+  }
 
   BlockKey node_key(int64_t j, int level, int64_t node) const {
     if (level > 0) return builder_.key(kTree + static_cast<uint32_t>(level), j * kSegments + node);
@@ -176,7 +193,7 @@ class Reductions {
   // The states of a node of the tree, here.
   BlockId state(int64_t j, int level, int64_t node) {
     std::tie(level, node) = tree_.solid(level, node);
-    const int from = leaf_owner(leaf_chunk(j, tree_.first_leaf(level, node)));
+    const int from = home(j, level, node);
     const BlockKey key = node_key(j, level, node);
     return builder_.mine(from) ? builder_.block(key) : builder_.receive_whole(from, key, state_bytes(j), stage_.label);
   }
@@ -190,7 +207,8 @@ class Reductions {
     // Leaves ascend in the stage's chunks.
     if (builder_.waits_for_none()) return builder_.progress(leaf_chunk(j, to - 1));
     const auto mine = [&](int64_t leaf) { return builder_.mine(leaf_owner(leaf_chunk(j, leaf))); };
-    if (to - from > kSegments && !(mine(from) && mine(to - 1))) return kProgressEnd;
+    const bool all_mine = in_blocks_ && mine(from) && mine(to - 1);
+    if (to - from > kSegments && !all_mine) return kProgressEnd;
     int64_t latest = 0;
     for (int64_t s = tree_.segment_of(from); s < tree_.segments() && tree_.first(s) < to; ++s) {
       latest = std::max(latest, segment_progress(j, s));
@@ -209,17 +227,62 @@ class Reductions {
     return found->second;
   }
 
-  // Those whose first leaf this rank owns.
-  const std::vector<Segment>& own_segments() {
-    if (!segments_.empty()) return segments_;
-    const auto [first, last] = builder_.owned(stage_.grid.count());
-    for (int64_t chunk = first; chunk < last;) {
-      const auto [j, leaf] = map_->split(chunk);
-      const int64_t segment = tree_.segment_of(leaf);
-      if (tree_.first(segment) == leaf) segments_.push_back({j, segment});
-      chunk = map_->kept.count() > 1 ? chunk + 1 : tree_.end_leaf(0, segment);  // of one result, chunks are leaves
+  // In the order of the segments' first chunks, which is the same on every rank: with that of the leaves' progress no
+  // rank waits for another one in a circle.
+  const std::vector<Run>& own_runs() {
+    if (!runs_.empty()) return runs_;
+    const OwnedChunks own = builder_.owned();
+    const bool one_result = map_->kept.count() == 1;  // then chunks are leaves
+    for (int64_t i = 0; i < own.size();) {
+      const auto [j, leaf] = map_->split(own[i]);
+      const int64_t number = tree_.segment_of(leaf), first = tree_.first(number), end = tree_.end_leaf(0, number);
+      if (in_blocks_) {
+        if (leaf == first || leaf_chunk(j, leaf - 1) < own[0])
+          runs_.push_back({j, number, leaf, own_end(j, leaf, end, own[own.size() - 1])});
+      } else if (leaf + 1 == end) {
+        runs_.push_back({j, number, first, end});
+      }
+      i += in_blocks_ && one_result ? runs_.back().end - leaf : 1;
     }
-    return segments_;
+    const auto first_chunk = [this](const Run& run) { return leaf_chunk(run.j, tree_.first(run.number)); };
+    if (!one_result) std::ranges::sort(runs_, {}, first_chunk);
+    return runs_;
+  }
+
+  // The end of the leaves from one on, before `end`, whose chunks are not behind `last`.
+  int64_t own_end(int64_t j, int64_t leaf, int64_t end, int64_t last) const {
+    while (end - leaf > 1) {
+      const int64_t middle = leaf_chunk(j, end - 1) <= last ? end : leaf + (end - leaf) / 2;
+      if (middle == end) return end;
+      (leaf_chunk(j, middle) <= last ? leaf : end) = middle;
+    }
+    return end;
+  }
+
+  // The states of a segment up to a leaf, which is not its last one.
+  BlockKey run_key(int64_t j, int64_t number, int64_t end) const {
+    const int64_t last = leaf_chunk(j, end - 1);
+    return builder_.key(end - tree_.first(number) == 1 ? kLeaf : kRun, last);
+  }
+  BlockKey key_behind(const Run& run) const {
+    return run.end == tree_.end_leaf(0, run.number) ? node_key(run.j, 0, run.number)
+                                                    : run_key(run.j, run.number, run.end);
+  }
+  // What the rank before has merged of the segment, if it is not all from here.
+  std::optional<BlockId> before(const Run& run) {
+    if (run.first == tree_.first(run.number)) return std::nullopt;
+    return builder_.receive_whole(leaf_owner(leaf_chunk(run.j, run.first - 1)), run_key(run.j, run.number, run.first),
+                                  state_bytes(run.j), stage_.label);
+  }
+  // Of the leaves up to the end of a run.
+  int64_t run_progress(const Run& run) {
+    if (builder_.waits_for_none()) return builder_.progress(leaf_chunk(run.j, run.end - 1));
+    const int64_t begin = tree_.first(run.number);
+    if (run.first > begin && tree_.end_leaf(0, run.number) - begin > kSegments) return kProgressEnd;
+    int64_t latest = 0;
+    for (int64_t leaf = begin; leaf < run.end; ++leaf)
+      latest = std::max(latest, builder_.progress(leaf_chunk(run.j, leaf)));
+    return latest;
   }
 
   // 0: chunks do not share tasks.
@@ -242,24 +305,22 @@ class Reductions {
     return blocks * scheduler::charged_bytes(most * states) <= part ? most : 0;
   }
 
-  // Every segment that is all this rank's.
+  // Every run of this rank's leaves.
   void share(int64_t most) {
-    auto chunks = [map = map_, tree = tree_, most](int64_t index, std::vector<int64_t>& list) {
+    const OwnedChunks own = builder_.owned();
+    if (own.size() == 0 || (!in_blocks_ && builder_.context().owners.ranks() > 1)) return;
+    const int64_t last = own[own.size() - 1];
+    auto chunks = [map = map_, tree = tree_, most, last](int64_t index, std::vector<int64_t>& list) {
       const int64_t j = index / tree.leaves, leaf = index % tree.leaves;
       const int64_t end = std::min(leaf + most, tree.end_leaf(0, tree.segment_of(leaf)));
       list.clear();
-      for (int64_t l = leaf; l < end; ++l) list.push_back(map->chunk(j, l));
+      for (int64_t l = leaf; l < end && map->chunk(j, l) <= last; ++l) list.push_back(map->chunk(j, l));
     };
     const int32_t body = builder_.add_body<UpdateBody>(chunks_, chunks).first;
     std::vector<BlockId> inputs;
-    std::vector<int64_t> leaves;
     Sizes sizes(chunks_, stage_.grid);
-    for (const auto& [j, number] : own_segments()) {
-      const int64_t first = tree_.first(number), end = tree_.end_leaf(0, number);
-      leaves.clear();
-      for (int64_t leaf = first; leaf < end; ++leaf) leaves.push_back(leaf_chunk(j, leaf));
-      const auto mine = [this](int64_t chunk) { return builder_.mine(leaf_owner(chunk)); };
-      if (leaves.size() == 1 || !std::ranges::all_of(leaves, mine)) continue;
+    for (const auto& [j, number, first, end] : own_runs()) {
+      if (end - first == 1) continue;
       Shared& shared = shared_[j * kSegments + number];
       shared_leaves_ += end - first;
       for (int64_t leaf = first; leaf < end;) {
@@ -267,17 +328,15 @@ class Reductions {
         int64_t latest = 0, scratch = 0;
         inputs.clear();
         for (; leaf < until; ++leaf) {
-          const int64_t chunk = leaves[static_cast<size_t>(leaf - first)];
+          const int64_t chunk = leaf_chunk(j, leaf);
           for (size_t i = 0; i < fused_.inputs.size(); ++i) {
             inputs.push_back(prefetch(builder_, chunks_, fused_.inputs[i], static_cast<int>(i), chunk));
           }
           latest = std::max(latest, builder_.progress(chunk));
           scratch += sizes.scratch_bytes(chunk);
         }
-        shared.latest = std::max(shared.latest, latest);
-        shared.blocks.push_back(builder_.add_block((until - begin) * state_bytes(j)));
-        builder_.add_compute(body, j * tree_.leaves + begin, {latest, kMain}, {scratch, 0}, inputs,
-                             {shared.blocks.back()});
+        shared.push_back(builder_.add_block((until - begin) * state_bytes(j)));
+        builder_.add_compute(body, j * tree_.leaves + begin, {latest, kMain}, {scratch, 0}, inputs, {shared.back()});
       }
     }
     builder_.result().grouped = true;
@@ -307,7 +366,7 @@ class Reductions {
     std::vector<BlockId> inputs;
     for (int64_t segment = 0; segment < tree_.segments(); ++segment) {
       if (const auto found = shared_.find(segment); found != shared_.end()) {
-        inputs.insert(inputs.end(), found->second.blocks.begin(), found->second.blocks.end());
+        inputs.insert(inputs.end(), found->second.begin(), found->second.end());
         continue;
       }
       for (int64_t leaf = tree_.first(segment); leaf < tree_.first(segment + 1); ++leaf)
@@ -318,19 +377,21 @@ class Reductions {
                          add_result_blocks(0));
   }
 
-  void merge_segment(const Segment& segment) {
-    const auto [j, number] = segment;
-    const int64_t end = tree_.end_leaf(0, number);
-    if (end - tree_.first(number) == 1) return;
+  void merge_run(const Run& run) {
+    const auto [j, number, first, end] = run;
+    const bool is_begun = first > tree_.first(number);
+    if (end - first == 1 && !is_begun) return;  // the leaf's states are all
+    const int64_t progress = run_progress(run);
     if (const auto found = shared_.find(j * kSegments + number); found != shared_.end()) {
-      const auto& [blocks, latest] = found->second;
-      const BlockId merged = builder_.add_block(node_key(j, 0, number), state_bytes(j));
-      add_chain(j, number, {merges_late_ ? kProgressEnd : latest, kChain}, blocks, end - tree_.first(number), merged);
+      std::vector<BlockId> inputs = found->second;
+      if (const auto begun = before(run)) inputs.insert(inputs.begin(), *begun);
+      add_chain(j, number, {merges_late_ ? kProgressEnd : progress, kChain}, inputs, end - first + (is_begun ? 1 : 0),
+                builder_.add_block(key_behind(run), state_bytes(j)));
       return;
     }
-    BlockId merged = -1;
+    BlockId merged = is_begun ? *before(run) : -1;
     int64_t latest = 0;
-    for (int64_t leaf = tree_.first(number); leaf < end;) {
+    for (int64_t leaf = first; leaf < end;) {
       std::vector<BlockId> inputs;
       if (merged >= 0) inputs.push_back(merged);
       for (int64_t n = merged >= 0 ? 0 : -1; n < kLeavesPerCombine && leaf < end; ++n, ++leaf) {
@@ -341,31 +402,28 @@ class Reductions {
                                              : builder_.receive_whole(from, key, state_bytes(j), stage_.label));
         latest = std::max(latest, builder_.progress(chunk));
       }
-      merged =
-          leaf == end ? builder_.add_block(node_key(j, 0, number), state_bytes(j)) : builder_.add_block(state_bytes(j));
-      add_chain(j, number, {latest, kChain}, inputs, std::ssize(inputs), merged);
+      merged = leaf == end ? builder_.add_block(key_behind(run), state_bytes(j)) : builder_.add_block(state_bytes(j));
+      const int64_t here = is_begun && !builder_.waits_for_none() ? progress : latest;
+      add_chain(j, number, {here, kChain}, inputs, std::ssize(inputs), merged);
     }
   }
 
   // The highest node that begins with the segment, unless it becomes part of a higher one here.
-  void merge_above(const Segment& segment) {
-    auto [j, node] = segment;
+  void merge_above(const Run& run) {
+    const int64_t j = run.j;
+    int64_t node = run.number;
     int level = 0;
     for (; level < tree_.levels() && node % 2 == 0; ++level) node /= 2;
-    if (level < tree_.levels() && builder_.mine(leaf_owner(leaf_chunk(j, tree_.first_leaf(level + 1, node / 2))))) {
-      return;
-    }
+    if (level < tree_.levels() && builder_.mine(home(j, level + 1, node / 2))) return;
     merge_node(j, level, node);
   }
 
   // The states of a node, with all that is merged here for them.
   BlockId merge_node(int64_t j, int level, int64_t node) {
     std::tie(level, node) = tree_.solid(level, node);
-    const int64_t first = leaf_chunk(j, tree_.first_leaf(level, node));
-    if (level == 0 || !builder_.mine(leaf_owner(first))) return state(j, level, node);
+    if (level == 0 || !builder_.mine(home(j, level, node))) return state(j, level, node);
     // Several levels at once where all is here.
-    const bool all_mine = builder_.mine(leaf_owner(leaf_chunk(j, tree_.end_leaf(level, node) - 1)));
-    const int step = all_mine ? std::min(level, levels_together_) : 1;
+    const int step = is_all_mine(j, level, node) ? std::min(level, levels_together_) : 1;
     const int64_t begin = node << step, end = std::min((node + 1) << step, tree_.nodes(level - step));
     std::vector<BlockId> inputs;
     for (int64_t child = begin; child < end; ++child) inputs.push_back(merge_node(j, level - step, child));
@@ -409,12 +467,10 @@ class Reductions {
   int32_t chain_ = -1, pairs_ = -1, finalize_ = -1;
   CombineBody *chain_body_ = nullptr, *pairs_body_ = nullptr;
   FinalizeBody* finalize_body_ = nullptr;
-  std::vector<Segment> segments_;
-  // Segments whose leaves share tasks, by j and number: the blocks of their states in order.
-  struct Shared {
-    std::vector<BlockId> blocks;
-    int64_t latest = 0;
-  };
+  const bool in_blocks_ = stage_.owners.kind == Owners::Kind::blocks;
+  std::vector<Run> runs_;
+  // Runs whose leaves share tasks, by j and number: the blocks of their states in order.
+  using Shared = std::vector<BlockId>;
   std::unordered_map<int64_t, Shared> shared_;
   std::unordered_map<int64_t, int64_t> segment_progress_;  // of segments whose chunks wait for others, as shared_
   int64_t shared_leaves_ = 0;
@@ -453,9 +509,8 @@ void lower_folds(Builder& builder, const FusedBody& body) {
   };
   const auto [number, finalize] = builder.add_body<FinalizeBody>(stage, builder.device(), elements);
   const int first_output = static_cast<int>(fused.program.outputs().size());
-  const auto [first, last] = builder.owned(stage.grid.count());
   std::vector<BlockId> produced;
-  for (int64_t chunk = first; chunk < last; ++chunk) {
+  for (const int64_t chunk : builder.owned()) {
     produced.clear();
     for (size_t r = 0; r < fused.reductions.size(); ++r) {
       const int64_t bytes = elements(chunk) * local::itemsize(fused.reductions[r].dtype);
@@ -472,7 +527,7 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
   const auto [number, body] =
       builder.add_body<FusedBody>(stage, rank, builder.context().owners, builder.device(), builder.copy_rules().room);
   const int outputs = static_cast<int>(fused.program.outputs().size());
-  const auto [first, last] = builder.owned(stage.grid.count());
+  const OwnedChunks own = builder.owned();
   std::optional<Reductions> reductions;
   const bool may_move = is_stealable(builder, *body);
   const bool folds = fused.per_chunk && !fused.reductions.empty();
@@ -493,10 +548,14 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
                                                     builder.context().executor, rank)
                        .first;
     }
-    if (service != nullptr) service->stealing().make_stealable(builder.key(kLeaf | kStolen, 0), first, last);
+    if (service != nullptr) {
+      const int64_t first = own.size() > 0 ? own[0] : 0;
+      service->stealing().make_stealable(builder.key(kLeaf | kStolen, 0), first, first + own.size());
+    }
   }
-  for (int64_t chunk = shared < last - first ? first : last; chunk < last; ++chunk) {
-    if (reductions && reductions->shares(chunk)) continue;
+  const bool all_shared = shared == own.size();
+  for (const int64_t chunk : all_shared ? OwnedChunks(0, 0) : own) {
+    if (shared > 0 && reductions->shares(chunk)) continue;
     inputs.clear();
     produced.clear();
     int64_t traffic = 0;

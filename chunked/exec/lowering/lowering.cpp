@@ -30,8 +30,10 @@ void lower_sink(Builder& builder, const Sink& sink) {
   // Encoding is work for all cores; threads that write files are fewer.
   const bool encodes = sink.scratch_bytes > 0 && builder.device().kind == local::DeviceKind::cpu;
   const scheduler::QueueKind queue = encodes ? scheduler::QueueKind::compute : scheduler::QueueKind::io;
-  const auto [first, last] = builder.owned(output.grid.count());
-  for (int64_t chunk = first; chunk < last; ++chunk) {
+  // Of chunks that every rank has, one writes each.
+  const bool everywhere = output.owners.kind == Owners::Kind::everywhere;
+  const Owners& owners = everywhere && sink.kind == Sink::Kind::write ? Owners::blocks() : output.owners;
+  for (const int64_t chunk : builder.owned(owners, output.grid)) {
     if (sink.done && (*sink.done)[static_cast<size_t>(chunk)]) continue;
     const scheduler::BlockId block = builder.block(builder.key_of(sink.array, chunk));
     if (sink.kind == Sink::Kind::persist) {
@@ -92,9 +94,8 @@ void note_work(Lowered& lowered, const plan::Plan& plan, const LoweringContext& 
     }
     if (tasks == 0) continue;
     const plan::Stage& stage = plan.stages[s];
-    const int64_t chunks = std::max<int64_t>(stage.grid.count(), 1);
-    const auto [first, last] = context.owners.owned(context.rank, chunks);
-    const double share = static_cast<double>(last - first) / static_cast<double>(chunks);
+    const int64_t own = context.owners.owned(stage.owners, stage.grid, context.rank).size();
+    const double share = static_cast<double>(own) / static_cast<double>(std::max<int64_t>(stage.grid.count(), 1));
     const double seconds = share * plan::seconds_of(stage, rates) / static_cast<double>(tasks) + of_task;
     for (size_t body = begin; body < end; ++body)
       if (!moves[body]) lowered.work[body].seconds = seconds;

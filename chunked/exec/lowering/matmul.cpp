@@ -9,6 +9,7 @@
 // one depth in the order (order.h): what has the same progress runs in the order of the walk, which is the same on
 // every rank.
 #include <algorithm>
+#include <set>
 
 #include "quarry/chunked/exec/bodies/copy.h"
 #include "quarry/chunked/exec/bodies/matmul.h"
@@ -119,11 +120,10 @@ class MatMulLowering {
   }
 
   void lower() {
-    const auto [first_own, last_own] = builder_.owned(tiles_.count());
-    const int64_t first = along_k_ ? 0 : first_own, last = along_k_ ? tiles_.count() : last_own;
-    for (int64_t tile = first; tile < last; ++tile)
+    const OwnedChunks own = builder_.owned();
+    for (const int64_t tile : along_k_ ? OwnedChunks(0, tiles_.count()) : own)
       if (!mirrored(tile)) add_sums(tile, tree_.levels(), 0);
-    for (int64_t tile = first_own; tile < last_own; ++tile) add_result(tile);
+    for (const int64_t tile : own) add_result(tile);
   }
 
  private:
@@ -134,7 +134,7 @@ class MatMulLowering {
   };
 
   int64_t bytes(int64_t tile) const { return tiles_.chunk_elements(tile) * local::itemsize(dtype_); }
-  int tile_owner(int64_t tile) const { return builder_.owner(tile, tiles_.count()); }
+  int tile_owner(int64_t tile) const { return builder_.owner(stage_.owners, tiles_, tile); }
 
   // Below the diagonal of a SYRK.
   bool mirrored(int64_t tile) const {
@@ -143,16 +143,46 @@ class MatMulLowering {
   }
 
   // The rank that sums a segment of a tile's k.
-  int home(int64_t tile, int64_t segment) const {
-    if (!along_k_) return tile_owner(tile);
+  int home(int64_t tile, int64_t segment) const { return along_k_ ? home_along_k(tile, segment) : tile_owner(tile); }
+  // That of b's rows.
+  int home_along_k(int64_t tile, int64_t segment) const {
     const int64_t k = tree_.first(segment);
     const plan::Input& b = product_.b;
     const Region region = b.map.region(operands_->b_box(tile, k), b.shape.size());
-    const bool everywhere = b.array.kind == plan::ArrayRef::Kind::stored && b.array.stored->replicated();
-    if (everywhere || region.elements() == 0) return builder_.owner(k, operands_->steps().count());
+    const Owners& owners = owners_of(b.array);
+    const bool everywhere = owners.kind == Owners::Kind::everywhere;
+    if (everywhere || region.elements() == 0) return builder_.context().owners.owner(k, operands_->steps().count());
     Dims coordinates = Dims::filled(region.ndim());
     for (int d = 0; d < region.ndim(); ++d) coordinates[d] = b.grid.axis(d).find(region.start[d]);
-    return builder_.owner(b.grid.flat(coordinates), b.grid.count());
+    return builder_.owner(owners, b.grid, b.grid.flat(coordinates));
+  }
+
+  // Whether the products are summed where b's rows are, and not by the owners of the tiles: that is for few tiles,
+  // unless their owners are as many ranks as the rows', and then where that sends less.
+  bool sums_along_k() const {
+    const Ownership& job = builder_.context().owners;
+    const int64_t tiles = tiles_.count();
+    if (tiles >= 2 * job.ranks()) return false;
+    if (tiles == 0 || tiles_.ndim() != 2) return true;
+    std::set<int> homes;
+    for (int64_t segment = 0; segment < tree_.segments(); ++segment) homes.insert(home_along_k(0, segment));
+    const auto at_rows = std::ssize(homes);
+    const auto matrix = static_cast<double>(local::element_count(tiles_.shape()));
+    const double k = static_cast<double>(operands_->steps().extent());
+    const double a = static_cast<double>(tiles_.shape()[0]) * k, b = static_cast<double>(tiles_.shape()[1]) * k;
+    const double of_sums = static_cast<double>(at_rows - 1) * matrix + (product_.syrk ? 0 : a);
+    // Those of one rank stand for all.
+    std::set<int64_t> rows, columns;
+    for (const int64_t tile : job.owned(stage_.owners, tiles_, tile_owner(tiles / 2))) {
+      const Dims at = tiles_.coordinates(tile);
+      rows.insert(at[0]);
+      columns.insert(at[1]);
+    }
+    const auto at_tiles = static_cast<double>(std::min<int64_t>(tiles, job.ranks()));
+    const double part_of_a = static_cast<double>(rows.size()) / static_cast<double>(tiles_.axis(0).count());
+    const double part_of_b = static_cast<double>(columns.size()) / static_cast<double>(tiles_.axis(1).count());
+    const double of_operands = at_tiles * (part_of_a * a + part_of_b * b);
+    return at_tiles < static_cast<double>(at_rows) || of_sums < of_operands;
   }
 
   BlockKey node_key(int64_t tile, int level, int64_t node) const {
@@ -244,9 +274,9 @@ class MatMulLowering {
   const Grid& tiles_ = stage_.outputs[0].grid;
   const local::DType dtype_ = stage_.outputs[0].dtype;
   const bool keep_ = builder_.kept(0);
-  const bool along_k_ = tiles_.count() < 2 * builder_.context().owners.ranks();
   std::shared_ptr<const Operands> operands_;  // with the body
   const Tree tree_{operands_->steps().count()};
+  const bool along_k_ = sums_along_k();
   std::shared_ptr<std::vector<Work>> works_ = std::make_shared<std::vector<Work>>();
   int32_t multiply_ = -1, sum_ = -1, mirror_ = -1;
   MatMulBody* multiply_body_ = nullptr;

@@ -1,0 +1,110 @@
+// Owners decide who computes, never what: whoever owns the chunks of stages and of stored arrays, the bits are those of
+// blocks on these ranks and of one rank alone.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/runtime/internals.h"
+#include "quarry/local/local.h"
+#include "tests/support/evaluate.h"
+#include "tests/support/mpi_job.h"
+
+namespace quarry {
+namespace {
+
+bool same_bits(const local::NdArray& a, const local::NdArray& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.copy().raw(), b.copy().raw(), static_cast<size_t>(a.nbytes())) == 0;
+}
+
+// Of very different sizes, so that the bits of sums depend on their order.
+local::NdArray numbers(uint64_t seed, const local::Dims& shape) {
+  return local::exp(local::multiply(local::random::default_rng(seed).standard_normal(shape), 6.0));
+}
+
+// What each kind of stage makes of stored arrays in many chunks: reductions over few and many segments and axes,
+// products over tiles and over k, scans, copies, sorts, chains of them.
+std::vector<Array> results_of(const Array& x, const Array& y) {
+  const Array product = matmul(x, y.T());
+  return {x * 2 + 1,
+          sum(x),
+          sum(x, 0),
+          mean(x * x, 1),
+          var(y),
+          max(x - sum(x, 0), 1),
+          product,
+          sum(product * product, 0),
+          matmul(x.T(), x),
+          matmul(x.T(), y),
+          cumsum(x, 0),
+          x.T() + 1,
+          x.rechunk({50, 4}) - 1,
+          sort(y, 0),
+          x + y};
+}
+
+class OwnersOfStages : public ::testing::TestWithParam<local::DeviceKind> {};
+
+TEST_P(OwnersOfStages, DoNotChangeBits) {
+  static_cast<void>(test::job());
+  RuntimeOptions options;
+  options.device = GetParam();
+  options.memory = "64MiB";
+  if (GetParam() != local::DeviceKind::cpu) options.host_memory = "16MiB";
+  options.threads = 1;
+  Runtime runtime(options);
+  std::vector<Owners> kinds{Owners::cyclic(0, 0), Owners::everywhere()};
+  if (GetParam() == local::DeviceKind::cpu)
+    kinds.insert(kinds.end(), {Owners::blocks(), Owners::cyclic(), Owners::cyclic(1), Owners::cyclic(3, 2)});
+  const local::NdArray a = numbers(3, {331, 24}), b = numbers(4, {331, 24});
+  const auto compute = [&](const std::optional<Owners>& stored, const std::optional<Owners>& computed) {
+    runtime.internals().stage_owners = stored;
+    const Array x = (Array::from_local(a).rechunk({2, 5}) * 1).persist();
+    const Array y = (Array::from_local(b).rechunk({2, 5}) * 1).persist();
+    runtime.internals().stage_owners = computed;
+    const std::vector<Array> results = results_of(x, y);
+    std::vector<local::NdArray> values = to_host(results);
+    if (!stored && !computed) {
+      for (size_t i = 0; i < values.size(); ++i)
+        EXPECT_TRUE(testing::close(values[i], testing::evaluate(results[i].node()), 1e-9, 1e-9)) << "result " << i;
+    }
+    return values;
+  };
+  const std::vector<local::NdArray> expected = compute({}, {});
+  for (const Owners& stored : kinds) {
+    for (const std::optional<Owners>& computed : {std::optional<Owners>(), std::optional(stored)}) {
+      SCOPED_TRACE(stored.to_string() + ", " + (computed ? computed->to_string() : "as chosen"));
+      test::going_on(stored.to_string());
+      const std::vector<local::NdArray> values = compute(stored, computed);
+      for (size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(same_bits(values[i], expected[i])) << "result " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OwnersOfStages,
+                         ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+// The same on a rank alone, through the values that are broadcast: every rank computes them again for itself.
+TEST(OwnersOfRanks, BitsAreThoseOfOneRank) {
+  const local::NdArray a = numbers(3, {700, 6}), b = numbers(4, {700, 6});
+  const auto compute = [&](const std::string& transport) {
+    RuntimeOptions options;
+    options.device = local::DeviceKind::cpu;
+    options.memory = "64MiB";
+    options.threads = 1;
+    options.transport = transport;
+    Runtime runtime(options);
+    const Array x = Array::from_local(a).rechunk({3, 2}), y = Array::from_local(b).rechunk({3, 2});
+    return to_host(results_of(x, y));
+  };
+  const std::vector<local::NdArray> expected = compute("self"), values = compute("");
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(same_bits(values[i], expected[i])) << "result " << i;
+}
+
+}  // namespace
+}  // namespace quarry
