@@ -86,7 +86,24 @@ class Communicator {
   void all_to_all(const void* send, std::span<const int64_t> send_bytes, void* receive,
                   std::span<const int64_t> receive_bytes);
   std::string broadcast_string(const std::string& mine, int root);
+
+  // The same as messages along a binomial tree: a rank sends to one and receives from at most log2(size()) others.
+  // Every rank's text is merged on the way to rank 0: merge(mine, next) adds the text of the ranks that follow. The
+  // result is rank 0's; others get an empty text.
+  std::string reduce_string(std::string mine, const std::function<void(std::string&, const std::string&)>& merge);
+  // By rank, at rank 0; elsewhere nothing.
+  std::vector<std::string> gather_strings(const std::string& mine);
+  // The same on every rank: for few or short texts, of which every rank keeps all.
   std::vector<std::string> all_gather_strings(const std::string& mine);
+
+  // What is sent to a rank, or came from it.
+  struct Parcel {
+    int rank = 0;
+    std::vector<std::byte> bytes;
+  };
+  // Brings parcels, at most one for each rank, and returns those for this rank, by sender. For ranks that have few
+  // partners: how many bytes come from whom is found out by log2(size()) small messages. The bytes go directly.
+  std::vector<Parcel> exchange(const std::vector<Parcel>& out);
 
   // Point to point, asynchronous. Messages between two ranks with the same tag match in order. Sizes must agree.
   virtual std::unique_ptr<Request> send(const void* data, int64_t bytes, int to, uint64_t tag) = 0;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include "quarry/io/byte_file.h"
@@ -97,26 +99,22 @@ void EncodedChunks::flush() {
 }
 
 void EncodedChunks::hand_over() {
-  const auto ranks = static_cast<size_t>(communicator_.size());
   for (size_t item = 0; item < writers_.size(); ++item) {
     if (writers_[item]->format().has_chunk_files()) continue;
     if (!writers_[item]->places_chunks()) {
       for (int rank = 1; output_ && spools_[item] && rank < communicator_.size(); ++rank) store_spool(item, rank);
       continue;
     }
-    constexpr auto kBytes = static_cast<int64_t>(sizeof(io::PlacedChunk));
     const std::vector<io::PlacedChunk> mine = std::exchange(placed_[item], {});
-    std::vector<int64_t> counts(ranks), sent(ranks, 0), received(ranks, 0);
-    const int64_t count = std::ssize(mine);
-    communicator_.all_gather(&count, sizeof count, counts.data());
-    sent[0] = count * kBytes;
-    int64_t all = 0;
-    for (size_t rank = 0; output_ && rank < ranks; ++rank) {
-      received[rank] = counts[rank] * kBytes;
-      all += counts[rank];
+    const auto bytes = std::as_bytes(std::span(mine));
+    std::vector<comm::Communicator::Parcel> parcels;
+    if (!mine.empty()) parcels.push_back({/*rank=*/0, {bytes.begin(), bytes.end()}});
+    std::vector<io::PlacedChunk> every;
+    for (const auto& [rank, came] : communicator_.exchange(parcels)) {
+      const size_t known = every.size();
+      every.resize(known + came.size() / sizeof(io::PlacedChunk));
+      std::memcpy(every.data() + known, came.data(), came.size());
     }
-    std::vector<io::PlacedChunk> every(static_cast<size_t>(all));
-    communicator_.all_to_all(mine.data(), sent, every.data(), received);
     if (output_) output_->add_placed(item, every);
   }
 }

@@ -426,11 +426,9 @@ void ServiceImpl::loop() {
   }
 }
 
+// All in one number, the weight of the error that weighs most and the lowest rank that has it: the largest is wanted.
 std::optional<local::ErrorRecord> ServiceImpl::consensus(std::span<const std::byte> said,
                                                          std::span<std::byte> words_of_all) {
-  struct Status {
-    int64_t failed, own, code, detail;
-  };
   // Who was done first in a short run serves the others meanwhile; the thread does if it takes them long.
   constexpr int64_t kWhileNs = 1'000'000;
   struct Waiting {
@@ -444,40 +442,46 @@ std::optional<local::ErrorRecord> ServiceImpl::consensus(std::span<const std::by
     });
   }
   local::ErrorRecord error;
-  std::vector<Status> all(static_cast<size_t>(communicator_.size()));
   // With the words that were said, where there are any.
   const auto exchange = [&](std::span<const std::byte> said) {
-    Status mine{};
+    constexpr int64_t kRanks = int64_t{1} << 32;
+    int64_t heaviest[] = {0};
     {
       const std::lock_guard lock(mutex_);
-      mine = {failed_ ? 1 : 0, own_failure_ ? 1 : 0, static_cast<int64_t>(error_.code), error_.detail};
       error = error_;
+      const bool is_cause = error_.code != local::ErrorCode::cancelled;
+      const int weight = !failed_ ? 0 : 1 + (own_failure_ ? 1 : 0) + (is_cause ? 2 : 0);
+      heaviest[0] = (weight + 1) * kRanks - 1 - communicator_.rank();
     }
-    const size_t bytes = sizeof mine + said.size();
-    std::vector<std::byte> sent(bytes), received(bytes * all.size());
-    std::memcpy(sent.data(), &mine, sizeof mine);
-    std::ranges::copy(said, sent.begin() + sizeof mine);
-    communicator_.all_gather(sent.data(), std::ssize(sent), received.data());
-    for (size_t r = 0; r < all.size(); ++r) {
-      std::memcpy(&all[r], &received[r * bytes], sizeof mine);
-      std::ranges::copy(std::span(received).subspan(r * bytes + sizeof mine, said.size()),
-                        words_of_all.begin() + static_cast<std::ptrdiff_t>(r * said.size()));
+    if (said.empty()) {
+      communicator_.all_reduce(heaviest, comm::ReduceOp::max);
+    } else {
+      const size_t bytes = sizeof heaviest + said.size();
+      std::vector<std::byte> sent(bytes), received(bytes * static_cast<size_t>(communicator_.size()));
+      std::memcpy(sent.data(), heaviest, sizeof heaviest);
+      std::ranges::copy(said, sent.begin() + sizeof heaviest);
+      communicator_.all_gather(sent.data(), std::ssize(sent), received.data());
+      for (size_t r = 0; r * bytes < received.size(); ++r) {
+        int64_t weight = 0;
+        std::memcpy(&weight, &received[r * bytes], sizeof weight);
+        heaviest[0] = std::max(heaviest[0], weight);
+        std::ranges::copy(std::span(received).subspan(r * bytes + sizeof heaviest, said.size()),
+                          words_of_all.begin() + static_cast<std::ptrdiff_t>(r * said.size()));
+      }
     }
-    return std::ranges::any_of(all, [](const Status& status) { return status.failed != 0; });
+    const int64_t weight = heaviest[0] / kRanks;
+    return std::pair(weight > 0, static_cast<int>((weight + 1) * kRanks - 1 - heaviest[0]));
   };
-  if (!exchange(said)) return std::nullopt;
-  exchange({});  // every executor has ended by now: whoever failed by itself knows it
-  const auto weight = [](const Status& s) {
-    const bool cause = static_cast<local::ErrorCode>(s.code) != local::ErrorCode::cancelled;
-    return s.failed == 0 ? 0 : 1 + (s.own != 0 ? 1 : 0) + (cause ? 2 : 0);
-  };
-  const auto chosen = std::ranges::max_element(all, {}, weight);  // the first of equals
-  const int rank = static_cast<int>(chosen - all.begin());
+  if (!exchange(said).first) return std::nullopt;
+  const int rank = exchange({}).second;  // every executor has ended by now: whoever failed by itself knows it
+  struct Fixed {
+    int64_t code, detail;
+  } fixed{static_cast<int64_t>(error.code), error.detail};
+  communicator_.broadcast(&fixed, sizeof fixed, rank);
+  const auto code = static_cast<local::ErrorCode>(fixed.code);
   std::string text = communicator_.broadcast_string(error.message, rank);
-  if (has_peers() && static_cast<local::ErrorCode>(chosen->code) != local::ErrorCode::cancelled) {
-    text += fmt::format(" [rank {}]", rank);
-  }
-  return local::ErrorRecord{static_cast<local::ErrorCode>(chosen->code), text, chosen->detail};
+  if (has_peers() && code != local::ErrorCode::cancelled) text += fmt::format(" [rank {}]", rank);
+  return local::ErrorRecord{code, text, fixed.detail};
 }
 
 // False where there is no thread to be had: then the run fails.

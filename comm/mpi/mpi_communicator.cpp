@@ -42,18 +42,6 @@ MemoryKind memory_of(local::DeviceKind kind) {
   return MemoryKind::host;
 }
 
-double combine(double a, double b, ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return a + b;
-    case ReduceOp::min:
-      return b < a ? b : a;
-    case ReduceOp::max:
-      return b > a ? b : a;
-  }
-  return a;
-}
-
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_(std::move(job)), comm_(comm) {
@@ -255,17 +243,17 @@ void MpiCommunicator::all_reduce(std::span<int64_t> values, ReduceOp op) {
 }
 
 void MpiCommunicator::all_reduce(std::span<double> values, ReduceOp op) {
-  // In segments, so that the gathered copies stay small.
-  constexpr size_t kSegment = 65536;
-  std::vector<double> all;
+  // MPI's own all-reduce need not give the same bits everywhere.
+  constexpr size_t kSegment = static_cast<size_t>(kPieceBytes) / sizeof(double);
   for (size_t at = 0; at < values.size(); at += kSegment) {
     const std::span segment = values.subspan(at, std::min(kSegment, values.size() - at));
-    all.resize(segment.size() * static_cast<size_t>(size_));
-    all_gather(segment.data(), static_cast<int64_t>(segment.size_bytes()), all.data());
-    std::copy_n(all.begin(), segment.size(), segment.begin());
-    for (size_t r = 1; r < static_cast<size_t>(size_); ++r) {
-      for (size_t i = 0; i < segment.size(); ++i) segment[i] = combine(segment[i], all[r * segment.size() + i], op);
-    }
+    const int count = static_cast<int>(segment.size());
+    finish("MPI_Ireduce", std::as_writable_bytes(segment), /*reads=*/rank_ == 0,
+           [&](void* memory, MPI_Request* request) {
+             return rank_ == 0 ? MPI_Ireduce(MPI_IN_PLACE, memory, count, MPI_DOUBLE, operation(op), 0, comm_, request)
+                               : MPI_Ireduce(memory, nullptr, count, MPI_DOUBLE, operation(op), 0, comm_, request);
+           });
+    broadcast(segment.data(), static_cast<int64_t>(segment.size_bytes()), /*root=*/0);
   }
 }
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 
@@ -23,11 +25,28 @@ scheduler::BlockId block_of(Lowered& lowered, const BlockKey& key) {
   return block;
 }
 
+// Brings each rank what others have for it.
+template <class T>
+std::map<int, std::vector<T>> exchange_lists(comm::Communicator& communicator,
+                                             const std::map<int, std::vector<T>>& lists) {
+  std::vector<comm::Communicator::Parcel> parcels;
+  for (const auto& [rank, list] : lists) {
+    const auto bytes = std::as_bytes(std::span(list));
+    parcels.push_back({rank, {bytes.begin(), bytes.end()}});
+  }
+  std::map<int, std::vector<T>> came;
+  for (const auto& [rank, bytes] : communicator.exchange(parcels)) {
+    std::vector<T>& list = came[rank];
+    list.resize(bytes.size() / sizeof(T));
+    std::memcpy(list.data(), bytes.data(), bytes.size());
+  }
+  return came;
+}
+
 }  // namespace
 
 void drop_unneeded(Lowered& lowered, comm::Communicator& communicator) {
   scheduler::Graph& graph = lowered.graph;
-  const auto ranks = static_cast<size_t>(communicator.size());
   std::vector<bool> needed(static_cast<size_t>(graph.task_count()), false);
   std::vector<scheduler::TaskId> open;
   const auto need = [&](scheduler::TaskId task) {
@@ -47,33 +66,21 @@ void drop_unneeded(Lowered& lowered, comm::Communicator& communicator) {
       for (const scheduler::BlockId input : graph.inputs(graph.task(id))) need(graph.block(input).producer);
     }
     // Owners learn of what this rank now fetches from them, until nothing new comes.
-    std::vector<std::vector<BlockKey>> wanted(ranks);
+    std::map<int, std::vector<BlockKey>> wanted;
     for (size_t i = 0; i < asked.size(); ++i) {
       const PartTable::Part& part = (*lowered.fetches)[static_cast<int64_t>(i)];
       const scheduler::TaskId task = graph.block(part.block).producer;
       if (asked[i] || task < 0 || !needed[static_cast<size_t>(task)]) continue;
       asked[i] = true;
-      wanted[static_cast<size_t>(part.owner)].push_back(part.key);
+      wanted[part.owner].push_back(part.key);
     }
-    constexpr auto kBytes = static_cast<int64_t>(sizeof(BlockKey));
-    std::vector<int64_t> send_bytes(ranks), all_bytes(ranks * ranks), receive_bytes(ranks);
-    std::vector<BlockKey> sent;
-    for (size_t r = 0; r < ranks; ++r) {
-      send_bytes[r] = std::ssize(wanted[r]) * kBytes;
-      sent.insert(sent.end(), wanted[r].begin(), wanted[r].end());
+    int64_t any[] = {wanted.empty() ? 0 : 1};
+    communicator.all_reduce(any, comm::ReduceOp::max);
+    if (any[0] == 0) break;
+    for (const auto& [rank, keys] : exchange_lists(communicator, wanted)) {
+      for (const BlockKey& key : keys)
+        if (const auto block = lowered.blocks.find(key)) need(graph.block(*block).producer);  // else of a stored array
     }
-    communicator.all_gather(send_bytes.data(), std::ssize(send_bytes) * static_cast<int64_t>(sizeof(int64_t)),
-                            all_bytes.data());
-    if (std::ranges::all_of(all_bytes, [](int64_t bytes) { return bytes == 0; })) break;
-    int64_t incoming = 0;
-    for (size_t r = 0; r < ranks; ++r) {
-      receive_bytes[r] = all_bytes[r * ranks + static_cast<size_t>(communicator.rank())];
-      incoming += receive_bytes[r];
-    }
-    std::vector<BlockKey> received(static_cast<size_t>(incoming / kBytes));
-    communicator.all_to_all(sent.data(), send_bytes, received.data(), receive_bytes);
-    for (const BlockKey& key : received)
-      if (const auto block = lowered.blocks.find(key)) need(graph.block(*block).producer);  // else of a stored array
   }
   graph.keep_only(needed);
 }
@@ -158,32 +165,10 @@ bool take_fetches(Lowered& lowered, std::span<const std::byte> notes, size_t byt
 }
 
 void exchange_fetches(Lowered& lowered, comm::Communicator& communicator, Service& service) {
-  const auto ranks = static_cast<size_t>(communicator.size());
-  const std::vector<Announcement> out = announcements(lowered);
-  std::vector<int64_t> sizes(ranks), all_sizes(ranks * ranks);
-  for (const Announcement& a : out) ++sizes[static_cast<size_t>(a.owner)];
-  communicator.all_gather(sizes.data(), std::ssize(sizes) * static_cast<int64_t>(sizeof(int64_t)), all_sizes.data());
-  constexpr uint64_t kTag = 0x6665746368;  // "fetch"
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(Announcement));
-  int64_t incoming = 0;
-  for (size_t r = 0; r < ranks; ++r) incoming += all_sizes[r * ranks + static_cast<size_t>(communicator.rank())];
-  std::vector<Announcement> in(static_cast<size_t>(incoming));
-  std::vector<std::unique_ptr<comm::Request>> requests;
-  const Announcement* from = out.data();
-  Announcement* to = in.data();
-  for (size_t r = 0; r < ranks; ++r) {
-    const int64_t received = all_sizes[r * ranks + static_cast<size_t>(communicator.rank())], sent = sizes[r];
-    const int peer = static_cast<int>(r);
-    if (peer == communicator.rank()) {
-      std::copy_n(from, sent, to);
-    } else {
-      if (received > 0) requests.push_back(communicator.receive(to, received * kBytes, peer, kTag));
-      if (sent > 0) requests.push_back(communicator.send(from, sent * kBytes, peer, kTag));
-    }
-    from += sent;
-    to += received;
-  }
-  for (const auto& request : requests) request->wait();
+  std::map<int, std::vector<Announcement>> out;
+  for (const Announcement& a : announcements(lowered)) out[a.owner].push_back(a);
+  std::vector<Announcement> in;
+  for (const auto& [rank, list] : exchange_lists(communicator, out)) in.insert(in.end(), list.begin(), list.end());
   expect_readers(lowered, in, service);
 }
 
