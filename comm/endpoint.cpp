@@ -47,6 +47,7 @@ enum class Endpoint::FrameKind : uint32_t {
   leave,    // the same of one channel
   failed,   // the sender alone has failed within a collective call of a channel; the error follows in the frame
   gave_up,  // an error of the sender's own ended it, and it waits for nobody
+  gone,     // of one channel, or 0: the sender has come to round `tag` of meet()
   count,    // how many frames the sender has sent before, in `bytes`
 };
 
@@ -54,6 +55,16 @@ namespace {
 
 // In a header's `bytes` of a frame that ends something.
 constexpr int64_t kBroken = 1, kUnwinding = 2;
+
+// The ranks that are a power of two away.
+std::vector<int> circle(int rank, int size) {
+  std::set<int> ranks;
+  for (int away = 1; away < size; away *= 2) {
+    ranks.insert((rank + away) % size);
+    ranks.insert((rank - away + size) % size);
+  }
+  return {ranks.begin(), ranks.end()};
+}
 
 std::string has_left(int rank, const Endpoint::Leaving& how) {
   return has_left(rank) + (how.unwinding ? " with an error of its own" : " while others still communicate with it");
@@ -154,7 +165,6 @@ Endpoint::Endpoint(int rank, int size, std::unique_ptr<Transport> transport)
     : rank_(rank),
       size_(size),
       transport_(std::move(transport)),
-      peers_(static_cast<size_t>(size)),
       patience_seconds_(patience_seconds()),
       frame_to_lose_(local::OptionValue(local::Option::fault_lose_message).integer()) {
   static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
@@ -216,6 +226,18 @@ std::string Endpoint::link_to(uint32_t channel_id, int rank) {
   return transport_->link_to(job_rank);
 }
 
+const Endpoint::Peer* Endpoint::known(int job_rank) const {
+  const auto found = peers_.find(job_rank);
+  return found == peers_.end() ? nullptr : &found->second;
+}
+
+std::vector<int> Endpoint::known_ranks() const {
+  std::vector<int> ranks;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [rank, peer] : peers_) ranks.push_back(rank);
+  return ranks;
+}
+
 uint32_t Endpoint::last_channel() const {
   const std::lock_guard lock(mutex_);
   return last_channel_;
@@ -264,7 +286,7 @@ std::unique_ptr<Request> Endpoint::send(uint32_t channel_id, const void* data, i
         match(ch, announced, receive);
       }
     } else {
-      Peer& peer = peers_[static_cast<size_t>(job_rank)];
+      Peer& peer = peers_[job_rank];
       if (peer.lost || peer.left) throw CommError(fmt::format("send to rank {}: {}", to, peer.reason));
       if (ch.left.contains(to)) throw CommError(fmt::format("send to rank {}: {}", to, has_left(to)));
       header.eager = bytes == 0 || (bytes <= kMaxMessageBytes && memory == MemoryKind::host);
@@ -308,9 +330,9 @@ std::unique_ptr<Request> Endpoint::receive(uint32_t channel_id, void* data, int6
       if (it->second.empty()) ch.unexpected.erase(it);
       match(ch, announced, receive);
     } else {
-      const Peer& peer = peers_[static_cast<size_t>(ch.members[static_cast<size_t>(from)])];
-      if (peer.lost || peer.left) {
-        transfer->fail(fmt::format("receive from rank {}: {}", from, peer.reason));
+      const Peer* const peer = known(ch.members[static_cast<size_t>(from)]);
+      if (peer != nullptr && (peer->lost || peer->left)) {
+        transfer->fail(fmt::format("receive from rank {}: {}", from, peer->reason));
       } else if (ch.left.contains(from)) {
         transfer->fail(fmt::format("receive from rank {}: {}", from, has_left(from)));
       } else {
@@ -420,8 +442,8 @@ void Endpoint::post(uint32_t channel_id, int to, std::span<const std::byte> mess
     if (job_rank == rank_) {
       ch.inbox.push_back({to, {message.begin(), message.end()}});
       ++waiting_messages_;
-    } else if (const Peer& peer = peers_[static_cast<size_t>(job_rank)]; peer.lost || peer.left) {
-      throw CommError(fmt::format("message to rank {}: {}", to, peer.reason));
+    } else if (const Peer* peer = known(job_rank); peer != nullptr && (peer->lost || peer->left)) {
+      throw CommError(fmt::format("message to rank {}: {}", to, peer->reason));
     } else if (ch.left.contains(to)) {
       throw CommError(fmt::format("message to rank {}: {}", to, has_left(to)));
     }
@@ -441,7 +463,7 @@ void Endpoint::receive_frame(int from, std::span<const std::byte> bytes) {
   QUARRY_CHECK(bytes.size() >= sizeof header);
   std::memcpy(&header, bytes.data(), sizeof header);
   const std::lock_guard lock(mutex_);
-  Peer& peer = peers_[static_cast<size_t>(from)];
+  Peer& peer = peers_[from];
   if (header.kind == FrameKind::count) {
     if (peer.frames_in < static_cast<uint64_t>(header.bytes)) {
       lose(from, fmt::format("a message from rank {} was lost", from));
@@ -449,7 +471,7 @@ void Endpoint::receive_frame(int from, std::span<const std::byte> bytes) {
     return;
   }
   ++peer.frames_in;
-  const bool of_job = header.kind == FrameKind::goodbye || header.kind == FrameKind::gave_up;
+  const bool of_job = header.kind == FrameKind::goodbye || header.kind == FrameKind::gave_up || header.channel == 0;
   if (!of_job && !channels_.contains(header.channel)) {
     // Of a closed channel: nobody waits for it. Of one that this rank is about to open: kept.
     if (header.channel > last_channel_)
@@ -468,20 +490,26 @@ void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std
     case FrameKind::data:
       announce(channel(header.channel), header.from, header, payload);
       break;
-    case FrameKind::goodbye: {
-      Peer& peer = peers_[static_cast<size_t>(from)];
+    case FrameKind::goodbye: {  // of header.from: others tell it where it came too early
+      if (header.from == rank_) break;
+      Peer& peer = peers_[header.from];
+      if (peer.left) break;
       peer.left = true;
       peer.broken = (header.bytes & kBroken) != 0;
-      peer.left_at = steady_clock::now();
-      peer.reason = has_left(from);
-      fail_receives(from, peer.reason);
+      peer.left_at = steady_clock::now() - std::chrono::nanoseconds(header.tag);
+      peer.is_told = header.from != from;
+      peer.reason = has_left(header.from);
+      fail_receives(header.from, peer.reason);
       trouble_ = true;
       break;
     }
     case FrameKind::leave: {
       Channel& ch = channel(header.channel);
       const Leaving how{static_cast<int64_t>(header.id), (header.bytes & kUnwinding) != 0};
-      ch.left.try_emplace(header.from, Left{steady_clock::now(), how});
+      if (header.from == ch.rank) break;
+      const auto age = std::chrono::nanoseconds(header.tag);
+      const bool is_told = ch.members[static_cast<size_t>(header.from)] != from;
+      ch.left.try_emplace(header.from, Left{steady_clock::now() - age, how, is_told});
       fail_receives(ch, header.from, has_left(header.from));
       trouble_ = true;
       break;
@@ -498,12 +526,16 @@ void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std
       break;
     }
     case FrameKind::gave_up: {
-      Peer& peer = peers_[static_cast<size_t>(from)];
+      Peer& peer = peers_[from];
       given_up_.push_back(from);
       peer.gave_up = !peer.lost;
       lose(from, has_left(from, {0, /*unwinding=*/true}));
       break;
     }
+    case FrameKind::gone:
+      if ((header.bytes & kBroken) != 0) broken_elsewhere_ = true;
+      rounds_of(header.channel).insert(static_cast<int>(header.tag));
+      break;
     case FrameKind::count:
       break;
   }
@@ -512,7 +544,8 @@ void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std
 void Endpoint::put(int job_rank, std::span<const std::byte> frame) {
   if (frame_to_lose_ == 0 || ++frames_put_ != frame_to_lose_) transport_->post(job_rank, frame);
   // Counted after it has been posted: a count never runs ahead of what it counts.
-  ++peers_[static_cast<size_t>(job_rank)].frames_out;
+  const std::lock_guard lock(mutex_);
+  ++peers_[job_rank].frames_out;
 }
 
 void Endpoint::send_counts() {
@@ -520,14 +553,14 @@ void Endpoint::send_counts() {
   int64_t last = last_counts_ns_.load(std::memory_order_relaxed);
   if (now - last < std::chrono::nanoseconds(kCountPeriod).count()) return;
   if (!last_counts_ns_.compare_exchange_strong(last, now)) return;
-  for (int r = 0; r < size_; ++r) send_count(r, /*last=*/false);
+  for (const int r : known_ranks()) send_count(r, /*last=*/false);
 }
 
 void Endpoint::send_count(int job_rank, bool last) {
   FrameHeader header{0, FrameKind::count, rank_, 0, 0, 0, 0, 0};
   {
     const std::lock_guard lock(mutex_);
-    Peer& peer = peers_[static_cast<size_t>(job_rank)];
+    Peer& peer = peers_[job_rank];
     const uint64_t sent = peer.frames_out;
     if (job_rank == rank_ || peer.lost || (!last && (leaving_ || peer.left)) || peer.frames_counted == sent) return;
     peer.frames_counted = sent;
@@ -552,13 +585,12 @@ void Endpoint::announce(Channel& ch, int from, const FrameHeader& header, std::s
 
 void Endpoint::report_lost(int rank, const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  Peer& peer = peers_[static_cast<size_t>(rank)];
-  if (peer.left || leaving_) return;
+  if (peers_[rank].left || leaving_) return;
   lose(rank, fmt::format("rank {} cannot be reached any more: {}", rank, reason));
 }
 
 void Endpoint::lose(int job_rank, const std::string& reason) {
-  Peer& peer = peers_[static_cast<size_t>(job_rank)];
+  Peer& peer = peers_[job_rank];
   if (peer.lost) return;
   peer.lost = true;
   peer.lost_at = steady_clock::now();
@@ -570,7 +602,7 @@ void Endpoint::lose(int job_rank, const std::string& reason) {
 void Endpoint::peer_died(int rank, const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
-    if (peers_[static_cast<size_t>(rank)].left) return;  // it had nothing more to say
+    if (peers_[rank].left) return;  // it had nothing more to say
     lose(rank, reason);
   }
   transport_->abandon(rank, reason);
@@ -582,14 +614,14 @@ std::vector<int> Endpoint::lost_members(uint32_t channel_id) const {
   const std::lock_guard lock(mutex_);
   const Channel& ch = channels_.at(channel_id);
   for (size_t r = 0; r < ch.members.size(); ++r) {
-    if (peers_[static_cast<size_t>(ch.members[r])].lost) lost.push_back(static_cast<int>(r));
+    if (const Peer* peer = known(ch.members[r]); peer != nullptr && peer->lost) lost.push_back(static_cast<int>(r));
   }
   return lost;
 }
 
 bool Endpoint::is_any_lost() const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(peers_, [](const Peer& peer) { return peer.lost; });
+  return std::ranges::any_of(peers_, [](const auto& peer) { return peer.second.lost; });
 }
 
 void Endpoint::fail_receives(int job_rank, const std::string& reason) {
@@ -693,33 +725,57 @@ double seconds_since(steady_clock::time_point begin) {
 
 }  // namespace
 
-void Endpoint::check_present() const {
+void Endpoint::check_present() {
   if (!trouble_) return;
-  std::vector<int> all(static_cast<size_t>(size_));
-  std::iota(all.begin(), all.end(), 0);
-  const std::lock_guard lock(mutex_);
-  check_present(all);
+  std::unique_lock lock(mutex_);
+  check_known([](int) { return true; }, lock);
 }
 
-void Endpoint::check_present(const std::vector<int>& job_ranks) const {
-  for (const int member : job_ranks) {
-    const Peer& peer = peers_[static_cast<size_t>(member)];
+void Endpoint::check_known(const std::function<bool(int)>& concerns, std::unique_lock<std::mutex>& lock) {
+  for (auto& [rank, peer] : peers_) {
+    if ((!peer.lost && !peer.left) || !concerns(rank)) continue;
     if (peer.lost && !(peer.gave_up && seconds_since(peer.lost_at) <= kSayFirstSeconds)) throw CommError(peer.reason);
-    if (peer.left && !peer.lost && seconds_since(peer.left_at) > kGraceSeconds) throw CommError(has_left(member, {}));
+    if (!peer.left || peer.lost || seconds_since(peer.left_at) <= kGraceSeconds) continue;
+    if (!std::exchange(peer.is_told, true)) {
+      FrameHeader header{0, FrameKind::goodbye, rank, 0, 0, peer.broken ? kBroken : 0, 0, 0};
+      header.tag = static_cast<uint64_t>((steady_clock::now() - peer.left_at) / std::chrono::nanoseconds(1));
+      const int who = rank;
+      lock.unlock();
+      std::vector<int> others;
+      for (int r = 0; r < size_; ++r)
+        if (r != who) others.push_back(r);
+      tell_early(others, header);
+      throw CommError(has_left(who, {}));
+    }
+    throw CommError(has_left(rank, {}));
   }
 }
 
 // What is known of a rank says more than that an earlier call failed.
 void Endpoint::check_members(uint32_t channel_id, std::optional<int64_t> calls) {
   if (trouble_) {
-    const std::lock_guard lock(mutex_);
-    const Channel& ch = channel(channel_id);
+    std::unique_lock lock(mutex_);
+    Channel& ch = channel(channel_id);
     if (ch.failure) local::throw_record(*ch.failure);
-    check_present(ch.members);
-    for (const auto& [member, left] : ch.left) {
+    const bool of_all = static_cast<int>(ch.members.size()) == size_;
+    check_known([&](int rank) { return of_all || std::ranges::find(ch.members, rank) != ch.members.end(); }, lock);
+    for (auto& [member, left] : ch.left) {
       if (calls && left.how.calls >= *calls) continue;
       const bool at_once = calls && !left.how.unwinding;
-      if (at_once || seconds_since(left.at) > kGraceSeconds) throw CommError(has_left(member, left.how));
+      if (!at_once && seconds_since(left.at) <= kGraceSeconds) continue;
+      const Leaving how = left.how;
+      const int who = member;
+      if (!std::exchange(left.is_told, true)) {
+        FrameHeader header{
+            channel_id, FrameKind::leave, who, 0, 0, how.unwinding ? kUnwinding : 0, static_cast<uint64_t>(how.calls),
+            0};
+        header.tag = static_cast<uint64_t>((steady_clock::now() - left.at) / std::chrono::nanoseconds(1));
+        std::vector<int> others = ch.members;
+        others.erase(others.begin() + who);
+        lock.unlock();
+        tell_early(others, header);
+      }
+      throw CommError(has_left(who, how));
     }
   }
   if (broken_) throw CommError("an earlier collective call failed; the job can only end");
@@ -739,11 +795,19 @@ void Endpoint::tell(const std::vector<int>& job_ranks, const FrameHeader& header
     // A rank that left first still waits for this one's word.
     const bool lost = [&] {
       const std::lock_guard lock(mutex_);
-      return peers_[static_cast<size_t>(r)].lost;
+      const Peer* const peer = known(r);
+      return peer != nullptr && peer->lost;
     }();
     if (r == rank_ || lost) continue;
     put(r, {frame, sizeof header + text.size()});
   }
+}
+
+// Of a rank that has left while others still communicate, of which its neighbours alone know.
+void Endpoint::tell_early(const std::vector<int>& job_ranks, const FrameHeader& header) noexcept try {
+  tell(job_ranks, header, {});
+} catch (const std::exception& error) {
+  local::log(local::LogLevel::info, fmt::format("telling others of a rank that has left: {}", error.what()));
 }
 
 void Endpoint::tell_leaving(uint32_t channel_id, const Leaving& leaving) {
@@ -753,7 +817,8 @@ void Endpoint::tell_leaving(uint32_t channel_id, const Leaving& leaving) {
     const std::lock_guard lock(mutex_);
     Channel& ch = channel(channel_id);
     if (std::exchange(ch.has_told, true)) return;
-    members = ch.members;
+    for (const int member : circle(ch.rank, static_cast<int>(ch.members.size())))
+      members.push_back(ch.members[static_cast<size_t>(member)]);
     rank = ch.rank;
   }
   tell(members, FrameKind::leave, channel_id, rank, leaving);
@@ -779,32 +844,64 @@ void Endpoint::fail_channel(uint32_t channel_id, const std::string& call, const 
   local::log(local::LogLevel::error, fmt::format("telling others of an error: {}", failure.what()));
 }
 
-bool Endpoint::wait_until_gone(const std::vector<int>& job_ranks, const std::function<bool(int)>& is_gone,
-                               bool unwinding, const std::function<void()>& meanwhile) {
+bool Endpoint::meet(uint32_t channel_id, const std::vector<int>& members, int rank,
+                    const std::function<bool(int)>& has_left, bool unwinding, const std::function<void()>& meanwhile) {
   const auto begin = steady_clock::now();
-  const auto missing = [&] {
-    const std::lock_guard lock(mutex_);
-    std::vector<int> left = job_ranks;
-    std::erase_if(left, [&](int r) {
-      const Peer& peer = peers_[static_cast<size_t>(r)];
-      return r == rank_ || peer.left || peer.lost || is_gone(r);
-    });
-    return left;
-  };
   Backoff backoff;
-  std::vector<int> waited_for;
-  while (!(waited_for = missing()).empty()) {
-    if (unwinding && std::chrono::duration<double>(steady_clock::now() - begin).count() > patience_seconds_) break;
-    meanwhile();
-    if (transport_->progress(*this)) backoff.reset();
-    backoff.pause();
+  // Whether it came true in time.
+  const auto wait_until = [&](const auto& is_over) {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (is_over()) return true;
+      }
+      if (unwinding && seconds_since(begin) > patience_seconds_) return false;
+      meanwhile();
+      if (transport_->progress(*this)) backoff.reset();
+      backoff.pause();
+    }
+  };
+  const auto is_gone = [&](int member) {
+    const Peer* const peer = known(members[static_cast<size_t>(member)]);
+    return (peer != nullptr && (peer->left || peer->lost)) || has_left(member);
+  };
+  const int size = static_cast<int>(members.size());
+  const std::vector<int> near = circle(rank, size);
+  const auto is_any_lost_here = [&] {
+    return std::ranges::any_of(peers_, [](const auto& peer) { return peer.second.lost; });
+  };
+  bool came = wait_until([&] { return std::ranges::all_of(near, is_gone); });
+  // Then a barrier: in round k each rank tells the one 2^k on that all before have come, and whether all is in order
+  // there. Who has lost a rank waits for nobody any more.
+  for (int round = 0; came && 1 << round < size; ++round) {
+    const bool is_broken = [&] {
+      const std::lock_guard lock(mutex_);
+      const bool near_broken = std::ranges::any_of(peers_, [](const auto& peer) { return peer.second.broken; });
+      return broken_ || broken_elsewhere_ || near_broken || is_any_lost_here();
+    }();
+    const int next = members[static_cast<size_t>((rank + (1 << round)) % size)];
+    const int64_t state = is_broken ? kBroken : 0;
+    tell({next}, {channel_id, FrameKind::gone, rank, 0, static_cast<uint64_t>(round), state, 0, 0}, {});
+    // Whose message is lost is waited for otherwise.
+    send_count(next, /*last=*/true);
+    came = wait_until([&] { return rounds_of(channel_id).contains(round) || is_any_lost_here(); });
   }
-  if (waited_for.empty()) return true;
+  if (came) return true;
   std::vector<int> all(static_cast<size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
   tell(all, FrameKind::gave_up, 0, rank_, {0, /*unwinding=*/true});
   const std::lock_guard lock(mutex_);
-  for (const int r : waited_for) lose(r, fmt::format("rank {} did not come to the end of the job", r));
+  bool named = false;
+  for (const int member : near) {
+    if (is_gone(member)) continue;
+    const int r = members[static_cast<size_t>(member)];
+    lose(r, fmt::format("rank {} did not come to the end of the job", r));
+    named = true;
+  }
+  if (!named) {  // one farther away
+    const int r = members[static_cast<size_t>((rank + size - 1) % size)];
+    lose(r, fmt::format("rank {}, or one before it, did not come to the end of the job", r));
+  }
   return false;
 }
 
@@ -812,17 +909,16 @@ bool Endpoint::leave_channel(uint32_t channel_id, const Leaving& leaving,
                              const std::function<void()>& meanwhile) noexcept try {
   if (!transport_) return true;
   if (broken_) return false;
-  std::vector<int> members, number(static_cast<size_t>(size_));
+  std::vector<int> members;
+  int rank = 0;
   {
     const std::lock_guard lock(mutex_);
     members = channel(channel_id).members;
+    rank = channel(channel_id).rank;
   }
-  for (size_t m = 0; m < members.size(); ++m) number[static_cast<size_t>(members[m])] = static_cast<int>(m);
   tell_leaving(channel_id, leaving);
-  const auto has_left_channel = [&](int r) {
-    return channel(channel_id).left.contains(number[static_cast<size_t>(r)]);
-  };
-  return wait_until_gone(members, has_left_channel, leaving.unwinding, meanwhile);
+  const auto has_left_channel = [&](int member) { return channel(channel_id).left.contains(member); };
+  return meet(channel_id, members, rank, has_left_channel, leaving.unwinding, meanwhile);
 } catch (const std::exception& error) {
   local::log(local::LogLevel::error, fmt::format("leaving a communicator: {}", error.what()));
   return false;
@@ -831,7 +927,7 @@ bool Endpoint::leave_channel(uint32_t channel_id, const Leaving& leaving,
 // Of an end that was a good one until then: no call is left that could throw it.
 void Endpoint::log_lost() const {
   const std::lock_guard lock(mutex_);
-  for (const Peer& peer : peers_)
+  for (const auto& [rank, peer] : peers_)
     if (peer.lost) local::log(local::LogLevel::error, fmt::format("leaving the job: {}", peer.reason));
 }
 
@@ -843,17 +939,18 @@ bool Endpoint::leave(bool unwinding, const std::function<void()>& meanwhile) noe
   }
   std::vector<int> all(static_cast<size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
-  tell(all, FrameKind::goodbye, 0, rank_, {0, unwinding});
+  tell(circle(rank_, size_), FrameKind::goodbye, 0, rank_, {0, unwinding});
   // Whose goodbye is lost is waited for otherwise: this rank ends as soon as it has those of the others.
-  for (const int r : all) send_count(r, /*last=*/true);
+  for (const int r : known_ranks()) send_count(r, /*last=*/true);
   const bool all_here = !is_any_lost();
-  wait_until_gone(
-      all, [](int) { return false; }, unwinding, meanwhile);
+  meet(
+      /*channel=*/0, all, rank_, [](int) { return false; }, unwinding, meanwhile);
   if (all_here && !unwinding) log_lost();
   constexpr double kCloseSeconds = 3, kCloseWithoutAllSeconds = 0.5;
   transport_->close(*this, is_any_lost() ? kCloseWithoutAllSeconds : kCloseSeconds);
   const std::lock_guard lock(mutex_);
-  return !broken_ && std::ranges::none_of(peers_, [](const Peer& peer) { return peer.lost || peer.broken; });
+  return !broken_ && !broken_elsewhere_ &&
+         std::ranges::none_of(peers_, [](const auto& peer) { return peer.second.lost || peer.second.broken; });
 } catch (const std::exception& error) {
   local::log(local::LogLevel::error, fmt::format("leaving the job: {}", error.what()));
   return false;

@@ -16,8 +16,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -89,7 +91,7 @@ class Endpoint : public TransportSink {
   // Without `calls`, for a transfer, a member that has left does not matter for some seconds.
   void check_members(uint32_t channel, std::optional<int64_t> calls = std::nullopt);
   // Of the whole job: throws CommError once a rank is lost, or has left some seconds ago.
-  void check_present() const;
+  void check_present();
   // Communicator::fail().
   void fail_channel(uint32_t channel, const std::string& call, const local::ErrorRecord& error) noexcept;
   // Communicator::leave(). Calls `meanwhile` again and again while it waits. Never throws.
@@ -132,6 +134,7 @@ class Endpoint : public TransportSink {
   struct Left {
     std::chrono::steady_clock::time_point at;
     Leaving how;
+    bool is_told = false;  // to all members, by this rank
   };
   struct Channel {
     std::vector<int> members;
@@ -140,7 +143,8 @@ class Endpoint : public TransportSink {
     std::deque<Message> inbox;
     std::map<std::pair<int, uint64_t>, std::deque<Receive>> receives;
     std::map<std::pair<int, uint64_t>, std::deque<Unexpected>> unexpected;
-    std::map<int, Left> left;                   // members that communicate no more here
+    std::map<int, Left> left;                   // members known to communicate no more here
+    std::set<int> rounds;                       // of meet()
     std::optional<local::ErrorRecord> failure;  // of a member, alone
     bool has_told = false;                      // that this rank communicates no more here
   };
@@ -157,6 +161,7 @@ class Endpoint : public TransportSink {
     std::atomic<uint64_t> frames_out{0};  // handed to the transport
     uint64_t frames_in = 0, frames_counted = 0;
     bool left = false, lost = false, gave_up = false, broken = false;
+    bool is_told = false;  // to all ranks, by this one: that it left too early
     std::string reason;
     std::chrono::steady_clock::time_point left_at, lost_at;
   };
@@ -164,6 +169,9 @@ class Endpoint : public TransportSink {
   struct FrameHeader;
 
   Channel& channel(uint32_t id);
+  // With mutex_: a rank of the job of which this one knows something; null where it does not.
+  const Peer* known(int job_rank) const;
+  std::vector<int> known_ranks() const;
   void check_memory(MemoryKind memory, int job_rank) const;
   void dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload);
   void announce(Channel& channel, int from, const FrameHeader& header, std::span<const std::byte> payload);
@@ -176,12 +184,17 @@ class Endpoint : public TransportSink {
   void tell(const std::vector<int>& job_ranks, FrameKind kind, uint32_t channel, int from, const Leaving& leaving,
             std::span<const std::byte> text = {});
   void tell(const std::vector<int>& job_ranks, const FrameHeader& header, std::span<const std::byte> text);
+  void tell_early(const std::vector<int>& job_ranks, const FrameHeader& header) noexcept;
   void tell_leaving(uint32_t channel, const Leaving& leaving);
-  void check_present(const std::vector<int>& job_ranks) const;  // with mutex_
+  // With mutex_: throws as check_present() for a rank that `concerns`; one that has left is told to all first.
+  void check_known(const std::function<bool(int)>& concerns, std::unique_lock<std::mutex>& lock);
   void log_lost() const;
-  // Whether they were all gone before the end of a patience that only unwinding has; else this rank gives the job up.
-  bool wait_until_gone(const std::vector<int>& job_ranks, const std::function<bool(int)>& is_gone, bool unwinding,
-                       const std::function<void()>& meanwhile);
+  // Tells the ranks that are a power of two away, waits until they have left as well, and then until all of them have
+  // come here: 3 log2(ranks) messages. Not longer than a rank is lost, or than a patience that only unwinding has;
+  // then this rank gives the job up. Whether all came.
+  bool meet(uint32_t channel, const std::vector<int>& members, int rank, const std::function<bool(int)>& has_left,
+            bool unwinding, const std::function<void()>& meanwhile);
+  std::set<int>& rounds_of(uint32_t channel) { return channel == 0 ? rounds_ : this->channel(channel).rounds; }
   void put(int job_rank, std::span<const std::byte> frame);
   // Now and then sends every rank the number of frames that it must have seen by now: a lost one is an error, not a
   // hang.
@@ -201,10 +214,12 @@ class Endpoint : public TransportSink {
   // Frames of channels that this rank has not opened yet.
   std::map<uint32_t, std::vector<std::pair<int, std::vector<std::byte>>>> early_;
   std::vector<Start> starts_;
-  std::vector<Peer> peers_;
+  std::unordered_map<int, Peer> peers_;  // by rank of the job: those that this one has communicated with
+  std::set<int> rounds_;                 // of meet(), for the job
   bool leaving_ = false;
   std::atomic<bool> broken_{false};
-  std::atomic<bool> trouble_{false};  // some rank has left or is lost
+  std::atomic<bool> broken_elsewhere_{false};  // a rank said so as it left
+  std::atomic<bool> trouble_{false};           // some rank has left or is lost
   std::atomic<int64_t> waiting_messages_{0};
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<int64_t> last_counts_ns_{0};

@@ -86,6 +86,10 @@ std::vector<std::string> own_addresses() {
   return found;
 }
 
+std::string name_of(int rank, const std::string& process, const std::string& host) {
+  return rank == 0 ? "rank 0 on " + host : fmt::format("rank {} (process {} on {})", rank, process, host);
+}
+
 // A connected socket, or -1.
 int connect_socket(const std::string& host, uint16_t port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -118,12 +122,12 @@ Monitor::Monitor(int rank, int size, double silence_seconds, Lost lost)
       silence_(silence_seconds),
       lost_(std::move(lost)),
       gone_(static_cast<size_t>(size)),
-      board_(size, local::OptionValue(local::Option::watchdog).seconds()) {
+      board_(local::OptionValue(local::Option::watchdog).seconds()) {
   try {
     if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) {
       throw local::CommError(fmt::format("watching ranks: pipe: {}", std::strerror(errno)));
     }
-    if (rank_ == 0) listen_here();
+    if (!children_of(rank, size).empty()) listen_here();
     // It waits for start(): whether there is a thread is known before other ranks rely on it.
     thread_ = local::start_thread("watching ranks", [this] {
       begun_.wait(false);
@@ -179,15 +183,16 @@ void Monitor::listen_here() {
     throw local::CommError(fmt::format("watching ranks: {}", std::strerror(errno)));
   }
   secret_ = random_secret();
-  address_ = fmt::format("{} {} {}", secret_, host_name(), ntohs(address.sin_port));
+  address_ = fmt::format("{} {} {} {}", secret_, host_name(), ntohs(address.sin_port), getpid());
   for (const std::string& own : own_addresses()) address_ += " " + own;
 }
 
 bool Monitor::connect_to(const std::string& address) {
   std::istringstream words(address);
-  std::string host;
+  std::string secret, host, process;
   uint16_t port = 0;
-  words >> secret_ >> host >> port;
+  words >> secret >> host >> port >> process;
+  const int parent = parent_of(rank_);
   const bool same_host = host == host_name();
   std::vector<std::string> candidates;
   for (std::string candidate; words >> candidate;) {
@@ -201,11 +206,10 @@ bool Monitor::connect_to(const std::string& address) {
     Link link;
     link.socket = connect_socket(candidate, port);
     if (link.socket < 0) continue;
-    link.rank = 0;
-    link.name = "rank 0 on " + host;
+    link.rank = parent;
+    link.name = name_of(parent, process, host);
     link.heard = Clock::now();
-    const std::string name = fmt::format("rank {} (process {} on {})", rank_, getpid(), host_name());
-    if (!send_frame(link.socket, FrameKind::hello, rank_, secret_ + name)) {
+    if (!send_frame(link.socket, FrameKind::hello, rank_, secret + own_name())) {
       close_link(link);
       continue;
     }
@@ -218,7 +222,8 @@ bool Monitor::connect_to(const std::string& address) {
 void Monitor::start(const std::string& address) {
   if (rank_ != 0 && !connect_to(address)) {
     local::log(local::LogLevel::warn,
-               "rank 0 cannot be reached by TCP: a rank that dies or stops is noticed late or not at all");
+               fmt::format("rank {} cannot be reached by TCP: a rank that dies or stops is noticed late or not at all",
+                           parent_of(rank_)));
     return;
   }
   begin();
@@ -245,22 +250,19 @@ void Monitor::watch() {
     last_tick = now;
     if (now - last_beat >= std::chrono::milliseconds(2 * kTickMilliseconds)) {
       last_beat = now;
-      const Pulse mine = Pulse::of_this_process();
-      for (const Link& link : links_) send_frame(link.socket, FrameKind::beat, rank_, mine.to_bytes());
-      if (rank_ == 0) {
-        board_.note(0, "rank 0 on " + host_name(), mine, now);
-        if (const std::string text = board_.standstill(now); !text.empty()) local::log(local::LogLevel::warn, text);
-      }
+      beat(now);
     }
     if (listener_ >= 0) accept_links();
     for (Link& link : links_) {
       const bool open = read_link(link);
       const bool known = link.rank >= 0 && !gone_[static_cast<size_t>(link.rank)];
       if (!open && known) {
-        report(link.rank, link.name + " has died");
+        report(link.rank, link.name + " has died", link.rank);
       } else if (open && known && silence_.count() > 0 && now - link.heard > silence_) {
-        report(link.rank, fmt::format("{} has said nothing for {:g} s: it is stopped or its host hangs", link.name,
-                                      silence_.count()));
+        report(
+            link.rank,
+            fmt::format("{} has said nothing for {:g} s: it is stopped or its host hangs", link.name, silence_.count()),
+            link.rank);
       }
       const bool stranger = link.rank < 0 && now - link.heard > kGreetingPatience;
       if (!open || stranger) close_link(link);
@@ -307,31 +309,54 @@ bool Monitor::handle_frames(Link& link) {
     link.received.erase(0, sizeof header + header.bytes);
     if (header.kind == FrameKind::hello) {
       // Whoever does not know the secret is no rank of this job.
-      if (rank_ != 0 || !text.starts_with(secret_) || header.rank == 0) return false;
+      const bool is_child = header.rank != 0 && parent_of(header.rank) == rank_;
+      if (secret_.empty() || !text.starts_with(secret_) || !is_child) return false;
       link.rank = header.rank;
       link.name = text.substr(secret_.size());
       continue;
     }
     if (link.rank < 0) return false;
-    if (header.kind == FrameKind::beat && rank_ == 0)
-      board_.note(link.rank, link.name, Pulse::from_bytes(text), Clock::now());
+    if (header.kind == FrameKind::beat) link.below = PulseReport::from_bytes(text);
     if (header.kind == FrameKind::bye) gone_[static_cast<size_t>(link.rank)] = true;
-    if (header.kind == FrameKind::lost && header.rank != rank_) report(header.rank, text);
+    if (header.kind == FrameKind::lost && header.rank != rank_) report(header.rank, text, link.rank);
   }
   return true;
 }
 
-void Monitor::report(int rank, const std::string& reason) {
+void Monitor::report(int rank, const std::string& reason, int from) {
   if (gone_[static_cast<size_t>(rank)]) return;
   gone_[static_cast<size_t>(rank)] = true;
-  if (rank_ == 0) notify_others(rank, reason);
+  notify_others(rank, reason, from);
   lost_(rank, reason);
 }
 
-void Monitor::notify_others(int rank, const std::string& reason) {
+void Monitor::notify_others(int rank, const std::string& reason, int from) {
   for (const Link& link : links_) {
-    if (link.rank >= 0 && link.rank != rank) send_frame(link.socket, FrameKind::lost, rank, reason);
+    if (link.rank >= 0 && link.rank != rank && link.rank != from)
+      send_frame(link.socket, FrameKind::lost, rank, reason);
   }
+}
+
+std::string Monitor::own_name() const { return name_of(rank_, std::to_string(getpid()), host_name()); }
+
+std::vector<int> Monitor::children_of(int rank, int size) {
+  std::vector<int> children;
+  const int64_t first = int64_t{rank} * kChildren + 1;
+  for (int64_t child = first; child < std::min<int64_t>(first + kChildren, size); ++child)
+    children.push_back(static_cast<int>(child));
+  return children;
+}
+
+// What is known of the ranks from here downwards goes to the parent; to children that this one lives.
+void Monitor::beat(Clock::time_point now) {
+  PulseReport report(rank_, own_name(), Pulse::of_this_process());
+  for (const Link& link : links_)
+    if (link.rank >= 0 && !is_parent(link)) report.add(link.below);
+  for (const Link& link : links_)
+    send_frame(link.socket, FrameKind::beat, rank_, is_parent(link) ? report.to_bytes() : std::string());
+  if (rank_ != 0) return;
+  board_.note(report, now);
+  if (const std::string text = board_.standstill(now); !text.empty()) local::log(local::LogLevel::warn, text);
 }
 
 }  // namespace quarry::comm

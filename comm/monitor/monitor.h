@@ -1,7 +1,9 @@
 // Notices ranks that die or stop. Nothing of what carries messages can be trusted for that: shared memory says nothing
-// about a process that is gone, and a stopped process keeps its connections. So every rank has a thread and a TCP
-// connection with rank 0 of its own: the end of a connection without a goodbye is a death, known at once; silence for
-// some seconds is a process that is stopped or a host that hangs. Rank 0 tells the others.
+// about a process that is gone, and a stopped process keeps its connections. So every rank has a thread of its own and
+// TCP connections along a tree, with its parent and at most kChildren children: the end of a connection without a
+// goodbye is a death, known at once; silence for some seconds is a process that is stopped or a host that hangs.
+// Neighbours of the lost rank tell theirs, and these the next ones. The ranks below a lost one hear of that one, and of
+// no later loss elsewhere.
 #pragma once
 
 #include <atomic>
@@ -20,16 +22,20 @@ class Monitor {
   // From the monitor's thread, once per rank.
   using Lost = std::function<void(int rank, const std::string& reason)>;
 
-  // Rank 0 listens from here on. `silence_seconds`: how long a rank may say nothing. Throws CommError where no socket
-  // can be had, OutOfMemory without a thread.
+  static constexpr int kChildren = 16;
+  static int parent_of(int rank) { return (rank - 1) / kChildren; }  // of any but 0
+  static std::vector<int> children_of(int rank, int size);
+
+  // A rank with children listens from here on. `silence_seconds`: how long a rank may say nothing. Throws CommError
+  // where no socket can be had, OutOfMemory without a thread.
   Monitor(int rank, int size, double silence_seconds, Lost lost);
   ~Monitor();  // without leave(): as if this process had died
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  // Of rank 0: where the others find it, and the secret that they show.
+  // Of a rank with children: where they find it, and the secret that they show.
   const std::string& address() const { return address_; }
-  // The thread begins. `address`: rank 0's; ranks that cannot reach it are not watched, which is logged.
+  // The thread begins. `address`: the parent's; ranks that cannot reach it are not watched, which is logged.
   void start(const std::string& address);
   // This rank ends in order.
   void leave();
@@ -42,6 +48,7 @@ class Monitor {
     std::string name;  // "rank 2 (process 123 on host)"
     std::string received;
     Clock::time_point heard;
+    PulseReport below;  // of a child: the ranks from it downwards
   };
 
   void stop();
@@ -54,8 +61,12 @@ class Monitor {
   // False once the connection has ended.
   bool read_link(Link& link);
   bool handle_frames(Link& link);
-  void report(int rank, const std::string& reason);
-  void notify_others(int rank, const std::string& reason);
+  // `from`: who said so, or the lost rank itself.
+  void report(int rank, const std::string& reason, int from);
+  void notify_others(int rank, const std::string& reason, int from);
+  void beat(Clock::time_point now);
+  bool is_parent(const Link& link) const { return rank_ != 0 && link.rank == parent_of(rank_); }
+  std::string own_name() const;
   void close_link(Link& link);
 
   const int rank_, size_;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "quarry/comm/mpi/address_table.h"
 #include "quarry/comm/ucx/ucx_transport.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/options.h"
@@ -86,12 +88,12 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
   check(MPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, /*key=*/rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   int leader = rank_;
   check(MPI_Bcast(&leader, 1, MPI_INT, /*root=*/0, node), "MPI_Bcast");
-  MPI_Comm_free(&node);
   nodes_.resize(static_cast<size_t>(size_));
   check(MPI_Allgather(&leader, 1, MPI_INT, nodes_.data(), 1, MPI_INT, world_), "MPI_Allgather");
 
   agree_on_options(choice);
-  choose_transport(choice);
+  choose_transport(choice, node);
+  MPI_Comm_free(&node);
   if (monitor_) start_monitor();
 }
 
@@ -111,21 +113,30 @@ void Job::agree_on_options(TransportChoice choice) {
     mine.code = static_cast<int32_t>(error.code());
     std::string(error.what()).copy(mine.message.data(), mine.message.size() - 1);
   }
-  std::vector<Wish> all(static_cast<size_t>(size_));
-  check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, world_), "MPI_Allgather");
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].failed != 0) local::throw_record({static_cast<local::ErrorCode>(all[r].code), all[r].message.data(), 0});
-  }
-  for (size_t r = 1; r < all.size(); ++r) {
-    if (all[r].silence_seconds != all[0].silence_seconds) {
+  // Against rank 0's; the lowest rank in trouble is known to all as the largest number.
+  Wish wish = mine;
+  check(MPI_Bcast(&wish, sizeof wish, MPI_BYTE, /*root=*/0, world_), "MPI_Bcast");
+  const Wish first = wish;
+  enum : size_t { failed, other_silence, other_choice, kinds };
+  const int number = mine.failed != 0 || first.failed != 0 ? 0 : INT_MAX - rank_;
+  const int troubles[kinds] = {mine.failed != 0 ? INT_MAX - rank_ : 0,
+                               mine.silence_seconds != first.silence_seconds ? number : 0,
+                               mine.choice != first.choice ? number : 0};
+  int lowest[kinds] = {};
+  check(MPI_Allreduce(troubles, lowest, kinds, MPI_INT, MPI_MAX, world_), "MPI_Allreduce");
+  for (size_t kind = 0; kind < kinds; ++kind) {
+    if (lowest[kind] == 0) continue;
+    const int rank = INT_MAX - lowest[kind];
+    wish = mine;
+    check(MPI_Bcast(&wish, sizeof wish, MPI_BYTE, rank, world_), "MPI_Bcast");
+    if (kind == failed) local::throw_record({static_cast<local::ErrorCode>(wish.code), wish.message.data(), 0});
+    if (kind == other_silence) {
       throw local::InvalidArgument(fmt::format("QUARRY_RANK_TIMEOUT is {:g} s on rank 0 and {:g} s on rank {}",
-                                               all[0].silence_seconds, all[r].silence_seconds, r));
+                                               first.silence_seconds, wish.silence_seconds, rank));
     }
-    if (all[r].choice != all[0].choice) {
-      constexpr const char* kNames[] = {"auto", "mpi", "ucx"};
-      throw local::InvalidArgument(fmt::format("the transport (QUARRY_TRANSPORT) is {} on rank 0 and {} on rank {}",
-                                               kNames[all[0].choice], kNames[all[r].choice], r));
-    }
+    constexpr const char* kNames[] = {"auto", "mpi", "ucx"};
+    throw local::InvalidArgument(fmt::format("the transport (QUARRY_TRANSPORT) is {} on rank 0 and {} on rank {}",
+                                             kNames[first.choice], kNames[wish.choice], rank));
   }
   silence_seconds_ = mine.silence_seconds;
 }
@@ -166,15 +177,30 @@ void Job::make_monitor(double silence_seconds) {
 }
 
 void Job::start_monitor() {
-  std::string address = monitor_->address();
-  int bytes = static_cast<int>(address.size());
-  check(MPI_Bcast(&bytes, 1, MPI_INT, /*root=*/0, world_), "MPI_Bcast");
-  address.resize(static_cast<size_t>(bytes));
-  check(MPI_Bcast(address.data(), bytes, MPI_BYTE, /*root=*/0, world_), "MPI_Bcast");
+  // Each rank tells its children where it listens.
+  constexpr int kTag = 0;
+  const std::string& mine = monitor_->address();
+  std::vector<MPI_Request> sends;
+  for (const int child : Monitor::children_of(rank_, size_)) {
+    sends.emplace_back();
+    check(MPI_Isend(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, child, kTag, world_, &sends.back()),
+          "MPI_Isend");
+  }
+  std::string address;
+  if (rank_ != 0) {
+    const int parent = Monitor::parent_of(rank_);
+    MPI_Status status;
+    int bytes = 0;
+    check(MPI_Probe(parent, kTag, world_, &status), "MPI_Probe");
+    check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+    address.resize(static_cast<size_t>(bytes));
+    check(MPI_Recv(address.data(), bytes, MPI_BYTE, parent, kTag, world_, MPI_STATUS_IGNORE), "MPI_Recv");
+  }
+  check(MPI_Waitall(static_cast<int>(sends.size()), sends.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
   monitor_->start(address);
 }
 
-void Job::choose_transport(TransportChoice choice) {
+void Job::choose_transport(TransportChoice choice, MPI_Comm node) {
   std::unique_ptr<ucx::UcxTransport> ucx_transport;
   std::string reason;
   if (choice != TransportChoice::mpi) ucx_transport = ucx::make_ucx_transport(rank_, size_, reason);
@@ -193,25 +219,10 @@ void Job::choose_transport(TransportChoice choice) {
     endpoint_ = std::make_unique<Endpoint>(rank_, size_, make_mpi_transport(frames_, data_));
     return;
   }
-  const std::string mine = ucx_transport->address();
-  int mine_bytes = static_cast<int>(mine.size());
-  std::vector<int> sizes(static_cast<size_t>(size_)), offsets(static_cast<size_t>(size_));
-  check(MPI_Allgather(&mine_bytes, 1, MPI_INT, sizes.data(), 1, MPI_INT, world_), "MPI_Allgather");
-  int total = 0;
-  for (size_t r = 0; r < sizes.size(); ++r) {
-    offsets[r] = total;
-    total += sizes[r];
-  }
-  std::string all(static_cast<size_t>(total), '\0');
-  check(MPI_Allgatherv(mine.data(), mine_bytes, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE, world_),
-        "MPI_Allgatherv");
-  std::vector<std::string> addresses;
-  for (size_t r = 0; r < sizes.size(); ++r) {
-    addresses.push_back(all.substr(static_cast<size_t>(offsets[r]), static_cast<size_t>(sizes[r])));
-  }
-  std::vector<bool> on_node;
-  for (const int node : nodes_) on_node.push_back(node == nodes_[static_cast<size_t>(rank_)]);
-  ucx_transport->set_addresses(std::move(addresses), std::move(on_node));
+  addresses_ = std::make_unique<AddressTable>(world_, node, ucx_transport->address());
+  ucx_transport->set_addresses(
+      [this](int rank) { return (*addresses_)[rank]; },
+      [this](int rank) { return nodes_[static_cast<size_t>(rank)] == nodes_[static_cast<size_t>(rank_)]; });
   endpoint_ = std::make_unique<Endpoint>(rank_, size_, std::move(ucx_transport));
 }
 

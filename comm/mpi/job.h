@@ -26,6 +26,8 @@ void check(int code, const char* call);
 // In the order of the words of the option transport, of which the last, self, needs no MPI.
 enum class TransportChoice { automatic, mpi, ucx };
 
+class AddressTable;
+
 class Job {
  public:
   // The running job, or starts it (collective).
@@ -55,7 +57,7 @@ class Job {
  private:
   // What the ranks' environments must say alike is looked at before anything depends on it.
   void agree_on_options(TransportChoice choice);
-  void choose_transport(TransportChoice choice);
+  void choose_transport(TransportChoice choice, MPI_Comm node);
   void make_monitor(double silence_seconds);  // nothing for 0 seconds
   void start_monitor();
 
@@ -69,6 +71,7 @@ class Job {
   std::vector<int> nodes_;
   bool moves_cuda_ = false;
   std::atomic<bool> quiet_{false};
+  std::unique_ptr<AddressTable> addresses_;  // of UCX; before the endpoint, which uses it
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Monitor> monitor_;
 };

@@ -21,6 +21,7 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "quarry/comm/spin_mutex.h"
@@ -52,8 +53,7 @@ ucp_tag_t make_tag(int sender, uint64_t id) { return (id << kRankBits) | static_
 
 class UcpTransport : public UcxTransport {
  public:
-  UcpTransport(int rank, int size)
-      : rank_(rank), connections_(static_cast<size_t>(size)), in_(static_cast<size_t>(size)) {
+  UcpTransport(int rank, int size) : rank_(rank) {
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     // A rendezvous wakes both sides by a system call each; up to here copying twice costs less.
@@ -97,7 +97,7 @@ class UcpTransport : public UcxTransport {
   }
 
   ~UcpTransport() override {
-    for (Connection& connection : connections_) {
+    for (auto& [rank, connection] : connections_) {
       const ucs_status_ptr_t request = close_connection(connection, /*force=*/true);
       if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
     }
@@ -114,9 +114,8 @@ class UcpTransport : public UcxTransport {
     if (file == nullptr) return name();
     {
       const std::lock_guard guard(mutex_);
-      if (const Connection& connection = connections_[static_cast<size_t>(rank)]; connection.handle != nullptr) {
-        ucp_ep_print_info(connection.handle, file);
-      }
+      const auto found = connections_.find(rank);
+      if (found != connections_.end() && found->second.handle != nullptr) ucp_ep_print_info(found->second.handle, file);
     }
     std::fclose(file);
     const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
@@ -142,9 +141,9 @@ class UcpTransport : public UcxTransport {
     return copy;
   }
 
-  void set_addresses(std::vector<std::string> addresses, std::vector<bool> on_node) override {
-    addresses_ = std::move(addresses);
-    on_node_ = std::move(on_node);
+  void set_addresses(std::function<std::string_view(int)> address_of, std::function<bool(int)> is_on_node) override {
+    address_of_ = std::move(address_of);
+    is_on_node_ = std::move(is_on_node);
   }
 
   void post(int to, std::span<const std::byte> frame) override {
@@ -200,7 +199,7 @@ class UcpTransport : public UcxTransport {
 
   void abandon(int rank, const std::string& reason) override {
     const std::lock_guard guard(mutex_);
-    connections_[static_cast<size_t>(rank)].failed = true;
+    connections_[rank].failed = true;
     lost_.emplace_back(rank, reason);
   }
 
@@ -243,7 +242,7 @@ class UcpTransport : public UcxTransport {
       const std::lock_guard guard(mutex_);
       // The memory of such receives is somebody else's by now: nothing may arrive any more.
       if (receives_abandoned_) end = {};
-      for (Connection& connection : connections_) {
+      for (auto& [rank, connection] : connections_) {
         if (connection.handle == nullptr) continue;
         const ucs_status_ptr_t request = close_connection(connection, connection.failed);
         if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
@@ -300,7 +299,7 @@ class UcpTransport : public UcxTransport {
   }
 
   Connection& connect(int to) {
-    Connection& connection = connections_[static_cast<size_t>(to)];
+    Connection& connection = connections_[to];
     if (connection.failed) throw CommError(fmt::format("rank {} cannot be reached any more", to));
     if (connection.handle != nullptr) return connection;
     connection.transport = this;
@@ -308,10 +307,10 @@ class UcpTransport : public UcxTransport {
     ucp_ep_params_t params = {};
     params.field_mask =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(addresses_.at(static_cast<size_t>(to)).data());
+    params.address = reinterpret_cast<const ucp_address_t*>(address_of_(to).data());
     // UCX's shared memory has no peer failure handling, and asking for it would mean TCP inside a node. There a
     // launcher notices at once that a process died and ends the others.
-    params.err_mode = on_node_.at(static_cast<size_t>(to)) ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+    params.err_mode = is_on_node_(to) ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
     connection.watched = params.err_mode == UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = &UcpTransport::on_error;
     params.err_handler.arg = &connection;
@@ -410,7 +409,7 @@ class UcpTransport : public UcxTransport {
   }
 
   void deliver(const Arrived& message, TransportSink& sink) {
-    Incoming& in = in_.at(static_cast<size_t>(message.from));
+    Incoming& in = in_[message.from];
     if (message.sequence != in.next) {
       in.early.emplace(message.sequence, message.frame);
       return;
@@ -429,12 +428,12 @@ class UcpTransport : public UcxTransport {
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
   bool moves_cuda_ = false;
-  std::vector<std::string> addresses_;
-  std::vector<bool> on_node_;
-  SpinMutex mutex_;  // of the worker and all below
-  std::vector<Connection> connections_;
-  std::vector<Incoming> in_;
-  std::vector<Arrived> arrived_;  // since the last progress()
+  std::function<std::string_view(int)> address_of_;
+  std::function<bool(int)> is_on_node_;
+  SpinMutex mutex_;                                  // of the worker and all below
+  std::unordered_map<int, Connection> connections_;  // by rank; those of which anything was sent
+  std::unordered_map<int, Incoming> in_;             // from which anything came
+  std::vector<Arrived> arrived_;                     // since the last progress()
   std::unordered_set<Operation*> operations_;
   bool receives_abandoned_ = false;
   std::vector<std::pair<int, std::string>> lost_;

@@ -1,9 +1,10 @@
 // The transport over UCX (ucp): active messages carry control frames, tagged messages data.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "quarry/comm/transport.h"
 
@@ -13,8 +14,10 @@ class UcxTransport : public Transport {
  public:
   // How other processes reach this one; they get it by MPI.
   virtual std::string address() const = 0;
-  // Of all ranks, and which of them share this one's node; before anything is sent.
-  virtual void set_addresses(std::vector<std::string> addresses, std::vector<bool> on_node) = 0;
+  // That of a rank, which stays where it is, and whether it shares this one's node; before anything is sent. Asked for
+  // when this rank first sends to that one.
+  virtual void set_addresses(std::function<std::string_view(int rank)> address_of,
+                             std::function<bool(int rank)> is_on_node) = 0;
 };
 
 // To be called before MPI starts. UCX learns of freed memory by rewriting the code of mmap() and its kin in place,

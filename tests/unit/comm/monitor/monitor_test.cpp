@@ -60,7 +60,7 @@ struct Job {
   explicit Job(int size, int pause = 600) : told(static_cast<size_t>(size)) {
     for (int r = 0; r < size; ++r) {
       monitors.push_back(std::make_unique<Monitor>(r, size, kSilence, told[static_cast<size_t>(r)].callback()));
-      monitors.back()->start(monitors[0]->address());
+      monitors.back()->start(monitors[r == 0 ? 0 : static_cast<size_t>(Monitor::parent_of(r))]->address());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(pause));
   }
@@ -101,6 +101,48 @@ TEST(Monitor, TheDeathOfTheFirstRank) {
   const std::unique_ptr<Job> job = job_without(0, 1, 2);
   ASSERT_NE(job, nullptr);
   for (const size_t r : {size_t{1}, size_t{2}}) EXPECT_THAT(job->told[r].ranks(), ElementsAre(0));
+}
+
+// Ranks of a tree of three levels: neighbours of the dead one tell it to theirs, and these to the next ones.
+TEST(Monitor, ADeathIsToldAlongTheTree) {
+  constexpr int kRanks = 40;
+  ASSERT_EQ(Monitor::parent_of(kRanks - 1), 2);
+  for (const int dead : {2, 39, 0}) {
+    bool all_heard = false;
+    for (const int pause : {600, 3000, 15000}) {
+      Job job(kRanks, pause);
+      job.monitors[static_cast<size_t>(dead)].reset();
+      all_heard = true;
+      for (int rank = 0; rank < kRanks && all_heard; ++rank) {
+        if (rank == dead) continue;
+        const Told& told = job.told[static_cast<size_t>(rank)];
+        all_heard = told.hears();
+        if (!all_heard) continue;
+        EXPECT_THAT(told.ranks(), ElementsAre(dead));
+        EXPECT_THAT(told.reasons(), HasSubstr(" has died"));
+      }
+      if (all_heard) break;
+    }
+    EXPECT_TRUE(all_heard) << dead;
+  }
+}
+
+TEST(Monitor, EveryRankOfTheTreeHasOneParentAndFewChildren) {
+  for (const int size : {1, 2, 17, 18, 1000, 10000}) {
+    std::vector<int> parent(static_cast<size_t>(size), -1);
+    for (int rank = 0; rank < size; ++rank) {
+      const std::vector<int> children = Monitor::children_of(rank, size);
+      EXPECT_LE(children.size(), static_cast<size_t>(Monitor::kChildren));
+      for (const int child : children) {
+        EXPECT_EQ(parent[static_cast<size_t>(child)], -1);
+        parent[static_cast<size_t>(child)] = rank;
+      }
+    }
+    for (int rank = 1; rank < size; ++rank) {
+      EXPECT_EQ(parent[static_cast<size_t>(rank)], Monitor::parent_of(rank));
+      EXPECT_LT(Monitor::parent_of(rank), rank);
+    }
+  }
 }
 
 TEST(Monitor, StrangersAreNotBelieved) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 namespace quarry::comm {
 namespace {
 
@@ -10,10 +13,15 @@ using std::chrono::seconds;
 constexpr int64_t kNs = 1'000'000'000;
 
 struct Board {
-  PulseBoard board{3, 10};
+  PulseBoard board{10};
   PulseBoard::Clock::time_point begin = PulseBoard::Clock::now();
+  std::map<int, Pulse> pulses;
   void note(int rank, const Pulse& pulse, int at) {
-    board.note(rank, "rank " + std::to_string(rank), pulse, begin + seconds(at));
+    pulses[rank] = pulse;
+    PulseReport all;
+    for (const auto& [number, one] : pulses)
+      all.add(PulseReport::from_bytes(PulseReport(number, "rank " + std::to_string(number), one).to_bytes()));
+    board.note(all, begin + seconds(at));
   }
   std::string at(int second) { return board.standstill(begin + seconds(second)); }
 };
@@ -57,15 +65,36 @@ TEST(PulseBoard, IsSilentWhereNobodyIsInACallAndWithoutPatience) {
   Board b;
   for (int rank = 0; rank < 3; ++rank) b.note(rank, {1, 0, 0, -1, 0}, 0);
   EXPECT_EQ(b.at(100), "");
-  PulseBoard never(1, 0);
-  never.note(0, "rank 0", kWaits, b.begin);
+  PulseBoard never(0);
+  never.note({0, "rank 0", kWaits}, b.begin);
   EXPECT_EQ(never.standstill(b.begin + seconds(1000)), "");
+}
+
+TEST(PulseReport, OfManyRanksIsSmallAndNamesThoseThatHoldOthersUp) {
+  constexpr int kRanks = 10000;
+  PulseReport all;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Pulse stuck{1, 1, 0, 11 * kNs, 0}, computes{1, 1, 0, 0, 0};
+    const Pulse& pulse = rank == 7777 ? stuck : rank % 100 == 3 ? computes : kWaits;
+    all.add({rank, "rank " + std::to_string(rank) + " " + std::string(100, 'x'), pulse});
+    ASSERT_LE(all.to_bytes().size(), 1000u);
+  }
+  Board b;
+  b.board.note(all, b.begin);
+  b.board.note(PulseReport::from_bytes(all.to_bytes()), b.begin + seconds(12));
+  const std::string text = b.at(12);
+  EXPECT_THAT(text, testing::HasSubstr("rank 7777 "));
+  EXPECT_THAT(text, testing::HasSubstr("rank 3 "));
+  EXPECT_THAT(text, testing::EndsWith("; and 93 more ranks do not wait"));
 }
 
 TEST(Pulse, TravelsAsBytes) {
   const Pulse pulse{1, 2, 3, 4, 5};
   EXPECT_EQ(Pulse::from_bytes(pulse.to_bytes()).silent_ns, 4);
   EXPECT_EQ(Pulse::from_bytes("short").progress, 0);
+  const PulseReport report(3, "rank 3", pulse);
+  EXPECT_EQ(PulseReport::from_bytes(report.to_bytes()).to_bytes(), report.to_bytes());
+  EXPECT_EQ(PulseReport::from_bytes("short").to_bytes(), PulseReport().to_bytes());
 }
 
 }  // namespace

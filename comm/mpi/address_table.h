@@ -1,0 +1,35 @@
+// The transport's addresses of all ranks, some hundred bytes each: kept once per host, in memory that its ranks share.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quarry::comm::mpi {
+
+class AddressTable {
+ public:
+  // Collective; `node`: the ranks of this host. Where memory cannot be shared every rank has a table of its own. Throws
+  // CommError.
+  AddressTable(MPI_Comm world, MPI_Comm node, const std::string& mine);
+  ~AddressTable();
+  AddressTable(const AddressTable&) = delete;
+  AddressTable& operator=(const AddressTable&) = delete;
+
+  std::string_view operator[](int rank) const;
+  bool is_shared() const { return mapped_ != nullptr; }
+
+ private:
+  void share(MPI_Comm node, const std::vector<std::byte>& table);
+
+  const std::byte* table_ = nullptr;  // offsets of the ranks' addresses and of the end, then the addresses
+  void* mapped_ = nullptr;
+  size_t mapped_bytes_ = 0;
+  std::vector<std::byte> own_;
+};
+
+}  // namespace quarry::comm::mpi
