@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "quarry/local/base/error.h"
@@ -41,27 +42,40 @@ int WorkStealing::claim(uint32_t stage, int64_t chunk) {
   return computed_by;
 }
 
-// The other rank with most chunks left, the next one of equals; what it has left then counts as one less.
-std::optional<int> WorkStealing::choose_victim(std::vector<int64_t>& left) const {
-  int best = rank_;
-  for (int step = 1; step < ranks_; ++step) {
-    const int other = (rank_ + step) % ranks_;
-    if (left[static_cast<size_t>(other)] > left[static_cast<size_t>(best)]) best = other;
+std::vector<int> WorkStealing::known_ranks(int rank, int ranks) {
+  constexpr int kSmall = 16;
+  std::set<int> known;
+  for (int away = 1; away < ranks; away = ranks <= kSmall ? away + 1 : 2 * away) {
+    known.insert((rank + away) % ranks);
+    known.insert((rank - away + ranks) % ranks);
   }
-  if (best == rank_) return std::nullopt;
-  int64_t& most = left[static_cast<size_t>(best)];
-  if (most != kUnknown) --most;
-  return best;
+  return {known.begin(), known.end()};
+}
+
+// The rank with most chunks left, the next one of equals; what it has left then counts as one less.
+std::optional<int> WorkStealing::choose_victim(Left& left) const {
+  auto best = left.end();
+  const auto look = [&](Left::iterator from, Left::iterator to) {
+    for (auto one = from; one != to; ++one)
+      if (one->second > (best == left.end() ? 0 : best->second)) best = one;
+  };
+  const auto next = left.upper_bound(rank_);
+  look(next, left.end());
+  look(left.begin(), next);
+  if (best == left.end()) return std::nullopt;
+  if (best->second != kUnknown) --best->second;
+  return best->first;
 }
 
 std::optional<WorkStealing::Stolen> WorkStealing::steal(uint32_t stage, const std::function<bool()>& cancelled) {
   constexpr auto kLook = std::chrono::milliseconds(20);  // at what no message announces
   if (!stolen_budget_) return std::nullopt;
   std::unique_lock lock(mutex_);
-  std::vector<int64_t>& left = left_[stage];
-  if (left.empty()) {
-    for (int r = 0; r < ranks_; ++r) left.push_back(settings_.victims[static_cast<size_t>(r)] ? kUnknown : 0);
-    left[static_cast<size_t>(rank_)] = 0;
+  const auto [known, is_new] = left_.try_emplace(stage);
+  Left& left = known->second;
+  if (is_new) {
+    for (const int rank : known_ranks(rank_, ranks_))
+      if (settings_.is_victim(rank)) left.emplace(rank, kUnknown);
   }
   while (const std::optional<int> victim = choose_victim(left)) {
     const uint32_t ticket = next_ticket_++;
@@ -145,7 +159,7 @@ void WorkStealing::handle_reply(int from, const Message& reply) {
     const auto found = requests_.find(reply.request.fetch);
     if (found == requests_.end()) return;
     found->second.reply = reply.request.key;
-    left_[found->second.stage].at(static_cast<size_t>(from)) = reply.request.offset;
+    left_[found->second.stage].at(from) = reply.request.offset;
   }
   reply_came_.notify_all();
 }

@@ -4,8 +4,9 @@
 //
 // A victim claims a chunk when its own task for it begins; a thief that sends it a steal request gets the last chunk
 // that is unclaimed. No rank knows the whole: a thief asks the rank that said last that it has most left, first those
-// that have said nothing yet, and asks nobody again who has none left. So it asks at most as often as it steals chunks
-// and there are other ranks, for each stage and thread.
+// that have said nothing yet, and asks nobody again who has none left. It knows the ranks that are a power of two away
+// only, and in a small job all. So for each stage and thread it asks at most as often as it steals chunks and it knows
+// ranks.
 #pragma once
 
 #include <condition_variable>
@@ -29,11 +30,13 @@ class WorkStealing {
   WorkStealing(int rank, int ranks, std::function<void(int, const Message&)> post);
 
   struct Settings {
-    std::vector<bool> victims;        // by rank: whether this one computes its chunks with the same bits
-    int64_t limit_bytes = 0;          // of states that their victims have not fetched yet, on this rank
-    local::Budget* budget = nullptr;  // that they count in as well
-    std::function<void()> on_stolen;  // called for each chunk that this rank has computed for another
+    std::function<bool(int)> is_victim;  // whether this rank computes that one's chunks with the same bits
+    int64_t limit_bytes = 0;             // of states that their victims have not fetched yet, on this rank
+    local::Budget* budget = nullptr;     // that they count in as well
+    std::function<void()> on_stolen;     // called for each chunk that this rank has computed for another
   };
+  // The ranks from which one steals, ascending: about 2 log2(ranks) of them.
+  static std::vector<int> known_ranks(int rank, int ranks);
   // Before the run; without it this rank steals nothing.
   void configure(Settings settings);
 
@@ -73,7 +76,9 @@ class WorkStealing {
     uint32_t stage = 0;
     std::optional<BlockKey> reply;  // chunk -1: none
   };
-  std::optional<int> choose_victim(std::vector<int64_t>& left) const;
+  // By rank that this one knows: unclaimed chunks.
+  using Left = std::map<int, int64_t>;
+  std::optional<int> choose_victim(Left& left) const;
 
   const int rank_, ranks_;
   const std::function<void(int, const Message&)> post_;
@@ -82,9 +87,9 @@ class WorkStealing {
 
   std::mutex mutex_;
   std::condition_variable reply_came_;
-  std::map<uint32_t, Stealable> stages_;           // by stage
-  std::map<uint32_t, std::vector<int64_t>> left_;  // by stage and rank: unclaimed chunks, as far as is known
-  std::map<uint32_t, StealRequest> requests_;      // by ticket
+  std::map<uint32_t, Stealable> stages_;       // by stage
+  std::map<uint32_t, Left> left_;              // by stage, as far as is known
+  std::map<uint32_t, StealRequest> requests_;  // by ticket
   uint32_t next_ticket_ = 0;
 };
 

@@ -9,18 +9,17 @@
 namespace quarry::report {
 namespace {
 
-constexpr int kRoot = 0;
 constexpr uint64_t kClockTag = 0x7265706f72740001;  // plans' tags carry small epochs
 constexpr uint64_t kPartTag = 0x7265706f72740002;
 // The exchange that took least time says most about the clocks.
 constexpr int kClockRounds = 8;
 
-int64_t ask_clock(comm::Communicator& communicator) {
+int64_t ask_clock(comm::Communicator& communicator, int of) {
   int64_t best_offset = 0, best_time = INT64_MAX;
   for (int round = 0; round < kClockRounds; ++round) {
     int64_t asked = local::trace_clock_ns(), answered = 0;
-    const auto answer = communicator.receive(&answered, sizeof answered, kRoot, kClockTag);
-    communicator.send(&asked, sizeof asked, kRoot, kClockTag)->wait();
+    const auto answer = communicator.receive(&answered, sizeof answered, of, kClockTag);
+    communicator.send(&asked, sizeof asked, of, kClockTag)->wait();
     answer->wait();
     const int64_t received = local::trace_clock_ns();
     if (received - asked >= best_time) continue;
@@ -71,27 +70,39 @@ RankTrace rank_trace(const Runtime& runtime, std::vector<local::TraceEvent> even
 
 std::vector<RankTrace> gather_traces(comm::Communicator& communicator, RankTrace mine) {
   comm::agree(communicator, nullptr, {"gather_traces"});
-  const int size = communicator.size();
+  const int rank = communicator.rank(), size = communicator.size();
+  // Of very many ranks some show their events; the totals are of all.
+  constexpr auto kMostShown = static_cast<int>(kMostGathered / kLeastKept);
+  if (rank % ((size - 1) / kMostShown + 1) != 0) mine.events.clear();
   thin_to(mine.events, std::max(kMostGathered / static_cast<size_t>(size), kLeastKept));
-  if (communicator.rank() != kRoot) {
-    // Same order as on rank 0: clock, size of the part, part.
-    align_clock(mine, ask_clock(communicator));
-    const std::string part = serialize(mine);
-    const auto bytes = static_cast<int64_t>(part.size());
-    communicator.send(&bytes, sizeof bytes, kRoot, kPartTag)->wait();
-    communicator.send(part.data(), bytes, kRoot, kPartTag)->wait();
-    communicator.barrier();
-    return {};
-  }
+  // Along a binomial tree. A rank gets the traces of those behind it by its own clock and hands them on by its
+  // parent's.
   std::vector<RankTrace> all;
   all.push_back(std::move(mine));
-  for (int rank = 1; rank < size; ++rank) {
-    answer_clock(communicator, rank);
-    int64_t bytes = 0;
-    communicator.receive(&bytes, sizeof bytes, rank, kPartTag)->wait();
-    std::string part(static_cast<size_t>(bytes), '\0');
-    communicator.receive(part.data(), bytes, rank, kPartTag)->wait();
-    all.push_back(deserialize(part));
+  for (int step = 1; step < size; step *= 2) {
+    if ((rank & step) != 0) {
+      const int parent = rank - step;
+      const int64_t offset_ns = ask_clock(communicator, parent);
+      for (RankTrace& trace : all) {
+        align_clock(trace, offset_ns);
+        const std::string part = serialize(trace);
+        const auto bytes = static_cast<int64_t>(part.size());
+        communicator.send(&bytes, sizeof bytes, parent, kPartTag)->wait();
+        communicator.send(part.data(), bytes, parent, kPartTag)->wait();
+      }
+      all.clear();
+      break;
+    }
+    const int child = rank + step;
+    if (child >= size) continue;
+    answer_clock(communicator, child);
+    for (int behind = child; behind < std::min(child + step, size); ++behind) {
+      int64_t bytes = 0;
+      communicator.receive(&bytes, sizeof bytes, child, kPartTag)->wait();
+      std::string part(static_cast<size_t>(bytes), '\0');
+      communicator.receive(part.data(), bytes, child, kPartTag)->wait();
+      all.push_back(deserialize(part));
+    }
   }
   communicator.barrier();
   return all;

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -43,11 +44,10 @@ int sharing_ranks(comm::Communicator& communicator) {
   } mine = {};
   gethostname(mine.host, sizeof mine.host - 1);
   sched_getaffinity(0, sizeof mine.mask, &mine.mask);
-  std::vector<Place> all(static_cast<size_t>(communicator.size()));
-  communicator.all_gather(&mine, sizeof mine, all.data());
-  return static_cast<int>(std::ranges::count_if(all, [&](const Place& other) {
-    return std::strcmp(other.host, mine.host) == 0 && CPU_EQUAL(&other.mask, &mine.mask);
-  }));
+  const uint64_t own = std::hash<std::string_view>()({reinterpret_cast<const char*>(&mine), sizeof mine});
+  std::vector<uint64_t> all(static_cast<size_t>(communicator.size()));
+  communicator.all_gather(&own, sizeof own, all.data());
+  return static_cast<int>(std::ranges::count(all, own));
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace quarry {
 
 using local::DeviceKind;
 
-std::vector<DeviceKind> choose_kinds(std::span<const DeviceWish> wishes, bool cpu_ranks) {
+std::vector<DeviceKind> choose_kinds(std::span<const DeviceWish> wishes, bool cpu_ranks,
+                                     const std::function<std::string(int)>& host_of) {
   const bool alike = std::ranges::all_of(wishes, [&](const DeviceWish& w) { return w.kind == wishes.front().kind; });
   const bool any_gpu = std::ranges::any_of(wishes, [](const DeviceWish& w) { return w.has_gpu != 0; });
   const bool any_emulated =
@@ -27,7 +28,7 @@ std::vector<DeviceKind> choose_kinds(std::span<const DeviceWish> wishes, bool cp
     if (needed && wish.has_gpu == 0 && !(cpu_ranks && any_gpu)) {
       throw local::DeviceError(
           fmt::format("no GPU is visible to rank {} on {}{}; {}--device cpu computes on the CPU everywhere",
-                      kinds.size(), wish.host, any_gpu ? ", but to others" : "",
+                      kinds.size(), host_of(static_cast<int>(kinds.size())), any_gpu ? ", but to others" : "",
                       any_gpu ? "--without-gpu cpu makes such ranks compute on the CPU, " : ""));
     }
     kinds.push_back(wish.has_gpu != 0 ? DeviceKind::cuda : DeviceKind::cpu);
@@ -35,7 +36,7 @@ std::vector<DeviceKind> choose_kinds(std::span<const DeviceWish> wishes, bool cp
   return kinds;
 }
 
-int choose_index(std::span<const std::string> views, int rank) {
+int choose_index(std::span<const uint64_t> views, int rank) {
   const auto before = views.first(static_cast<size_t>(rank));
   return static_cast<int>(std::ranges::count(before, views[before.size()]));
 }

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <string>
 
 #include "quarry/chunked/runtime/device_choice.h"
 #include "quarry/chunked/runtime/impl.h"
@@ -20,20 +22,28 @@ void Runtime::Impl::choose_device() {
   DeviceWish mine;
   mine.kind = options.device ? static_cast<int32_t>(*options.device) : -1;
   mine.has_gpu = mine.may_take_gpu() && local::available(DeviceKind::cuda) ? 1 : 0;
-  gethostname(mine.host, sizeof mine.host - 1);
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
   std::vector<DeviceWish> wishes(static_cast<size_t>(communicator->size()));
   communicator->all_gather(&mine, sizeof mine, wishes.data());
-  device.kind = choose_kinds(wishes, resolved.cpu_ranks)[static_cast<size_t>(communicator->rank())];
+  kinds =
+      choose_kinds(wishes, resolved.cpu_ranks, [&](int rank) { return communicator->broadcast_string(host, rank); });
+  device.kind = kinds[static_cast<size_t>(communicator->rank())];
+  options.device = device.kind;
+  // Then there are no devices to be dealt out.
+  if (std::ranges::all_of(kinds, [](DeviceKind kind) { return kind == DeviceKind::cpu; })) return;
   std::string view;  // none on the CPU
   together(*communicator, kStart, [&] {
     if (device.kind == DeviceKind::cpu) return;
     local::Backend& backend = local::backend(device.kind);
     visible_devices = backend.device_count();
-    view = mine.host;
+    view = host;
     if (visible_devices == 1 || communicator->node_size() == 1) return;
     for (int i = 0; i < visible_devices; ++i) view += " " + backend.info(i).uuid;
   });
-  const std::vector<std::string> views = communicator->all_gather_strings(view);
+  const uint64_t own_view = std::hash<std::string>()(view);
+  std::vector<uint64_t> views(static_cast<size_t>(communicator->size()));
+  communicator->all_gather(&own_view, sizeof own_view, views.data());
   together(*communicator, kStart, [&] {
     const int number = choose_index(views, communicator->rank());
     switch (device.kind) {
@@ -50,7 +60,7 @@ void Runtime::Impl::choose_device() {
           throw InvalidArgument(fmt::format(
               "{} ranks on {} see the same {} GPUs: every rank needs a GPU of its own; start {} ranks per node, "
               "or choose --device cpu, or --without-gpu cpu for CPU ranks beside those with one",
-              std::ranges::count(views, view), mine.host, visible_devices, visible_devices));
+              std::ranges::count(views, own_view), host, visible_devices, visible_devices));
         }
         break;
     }
@@ -60,6 +70,7 @@ void Runtime::Impl::choose_device() {
   const auto kind = static_cast<int64_t>(device.kind);
   std::vector<int64_t> all(static_cast<size_t>(communicator->size()));
   communicator->all_gather(&kind, sizeof kind, all.data());
+  kinds.clear();
   std::vector<size_t> on_cpu;
   for (size_t r = 0; r < all.size(); ++r) {
     kinds.push_back(static_cast<DeviceKind>(all[r]));
@@ -83,8 +94,10 @@ void Runtime::Impl::take_gpu() {
     device = local::kCpu;
   }
   // Each rank saw one GPU: was it the same one?
-  const std::vector<std::string> all = communicator->all_gather_strings(mine);
-  const auto sharing = mine.empty() ? 0 : std::ranges::count(all, mine);
+  const uint64_t own = std::hash<std::string>()(mine);
+  std::vector<uint64_t> all(static_cast<size_t>(communicator->size()));
+  communicator->all_gather(&own, sizeof own, all.data());
+  const auto sharing = mine.empty() ? 0 : std::ranges::count(all, own);
   together(*communicator, kStart, [&] {
     if (sharing <= 1 || resolved.cpu_ranks) return;
     throw InvalidArgument(
@@ -92,7 +105,7 @@ void Runtime::Impl::take_gpu() {
                     "GPU, or choose --device cpu",
                     sharing, mine));
   });
-  if (sharing > 1 && std::ranges::find(all, mine) - all.begin() < communicator->rank()) {
+  if (sharing > 1 && std::ranges::find(all, own) - all.begin() < communicator->rank()) {
     device = local::kCpu;
     device_name.clear();
   }

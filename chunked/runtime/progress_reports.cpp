@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -21,14 +22,15 @@ ProgressReports::ProgressReports(comm::Communicator& communicator, std::function
     : rank_(communicator.rank()),
       mine_(std::move(mine)),
       failed_(std::move(failed)),
-      latest_(static_cast<size_t>(communicator.size())) {
+      first_child_(int64_t{communicator.rank()} * kChildren + 1),
+      latest_(static_cast<size_t>(1 + std::clamp<int64_t>(communicator.size() - first_child_, 0, kChildren))) {
   if (communicator.size() > 1) {
     reports_ = communicator.split(/*color=*/0, rank_);
-    if (rank_ == 0) {
+    if (latest_.size() > 1) {
       reports_->set_handler([this](int from, std::span<const std::byte> message) {
         const std::lock_guard lock(latest_mutex_);
         if (message.size() != sizeof(Progress)) return;
-        std::memcpy(&latest_[static_cast<size_t>(from)], message.data(), message.size());
+        std::memcpy(&latest_.at(static_cast<size_t>(from - first_child_ + 1)), message.data(), message.size());
         news_ = true;
       });
     }
@@ -74,27 +76,21 @@ void ProgressReports::watch(const std::stop_token& token) {
   }
 }
 
-// One tick: this rank's progress to rank 0; there, the sum to the callback.
+// One tick: the progress of this rank and those below it goes to the parent; on rank 0 it goes to the callback.
 void ProgressReports::sample() {
+  if (reports_ && latest_.size() > 1) reports_->progress();
   const Progress mine = mine_();
-  if (!(mine == posted_)) {
-    posted_ = mine;
-    if (rank_ == 0) {
-      const std::lock_guard lock(latest_mutex_);
-      latest_[0] = mine;
-      news_ = true;
-    } else {
-      reports_->post(/*to=*/0, std::as_bytes(std::span(&mine, 1)));
-    }
-  }
-  if (rank_ != 0) return;
-  if (reports_) reports_->progress();
   Progress sum;
   {
     const std::lock_guard lock(latest_mutex_);
-    if (!news_) return;
+    if (latest_[0] == mine && !news_) return;
+    latest_[0] = mine;
     news_ = false;
     sum = total(latest_);
+  }
+  if (rank_ != 0) {
+    reports_->post((rank_ - 1) / kChildren, std::as_bytes(std::span(&sum, 1)));
+    return;
   }
   const std::lock_guard lock(callback_mutex_);
   if (!callback_) return;

@@ -1,5 +1,6 @@
-// The progress of all ranks, known on rank 0: every rank posts its own about ten times a second, on a communicator that
-// nothing else uses.
+// The progress of all ranks, known on rank 0: about ten times a second every rank posts its own and that of the ranks
+// below it to its parent in a tree, on a communicator that nothing else uses. Up to kChildren ranks post to rank 0
+// itself.
 #pragma once
 
 #include <functional>
@@ -27,7 +28,9 @@ class ProgressReports {
 
   // Rank 0: called with the sum over ranks when there is news, until it throws.
   void set_callback(std::function<void(const Progress&)> callback);
-  // What each rank has posted last; on other ranks than 0 only their own is known. Any thread.
+  static constexpr int kChildren = 64;
+  // Of rank 0: its own, then what each child has posted last, which in a larger job is the sum over the ranks from the
+  // child downwards. On other ranks only their own and those below are known. Any thread.
   std::vector<Progress> latest() const;
 
  private:
@@ -37,13 +40,13 @@ class ProgressReports {
   const int rank_;
   const std::function<Progress()> mine_;
   const std::function<void(const local::ErrorRecord&)> failed_;
+  const int64_t first_child_;
   std::unique_ptr<comm::Communicator> reports_;  // null for one rank
   mutable std::mutex latest_mutex_;              // of the two below; not held while the callback runs
-  std::vector<Progress> latest_;
+  std::vector<Progress> latest_;                 // this rank's, then the children's
   bool news_ = false;
   std::mutex callback_mutex_;
   std::function<void(const Progress&)> callback_;
-  Progress posted_;
   std::jthread watcher_;
 };
 

@@ -97,7 +97,9 @@ void allow_stealing(Runtime& runtime, Service& service, const scheduler::Graph& 
   const bool on_cpu = runtime.device().kind == local::DeviceKind::cpu;
   local::Budget& budget = on_cpu ? runtime.executor().memory_budget() : runtime.executor().host_budget();
   WorkStealing::Settings settings;
-  for (const local::DeviceKind kind : runtime.device_kinds()) settings.victims.push_back(kind == runtime.device().kind);
+  settings.is_victim = [&runtime](int rank) {
+    return runtime.device_kinds()[static_cast<size_t>(rank)] == runtime.device().kind;
+  };
   settings.budget = &budget;
   const int64_t free_bytes = on_cpu ? budget.limit_bytes() - least_budget(graph, runtime) : 0;
   settings.limit_bytes = local::memory_policy::stolen_bytes(budget.limit_bytes(), free_bytes, !on_cpu);

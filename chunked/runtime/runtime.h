@@ -100,7 +100,8 @@ class Runtime {
   std::string banner() const;                  // ranks, devices, threads, budget in one line
   // Called about ten times a second on rank 0 during a run with the sum over ranks. What it throws ends the run.
   void set_progress(std::function<void(const Progress&)> callback);
-  // Rank 0: what each rank has posted last, about ten times a second. Any thread. Elsewhere only this rank's is known.
+  // Rank 0: what each rank has posted last, about ten times a second; of more than 65 ranks, rank 0's own and sums of
+  // several. Any thread. Elsewhere only this rank's is known, and that of some others.
   std::vector<Progress> rank_progress() const;
   // The current or next computation throws Cancelled on every rank. Async-signal-safe.
   void interrupt();

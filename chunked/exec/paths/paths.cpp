@@ -43,12 +43,13 @@ Paths::Paths(comm::Communicator& communicator, local::Device device)
 }
 
 void Paths::choose_usable() {
-  usable_.assign(static_cast<size_t>(communicator_.size()), {});
+  static_assert(kRows.size() <= 8, "a byte has a bit for each");
+  usable_.assign(static_cast<size_t>(communicator_.size()), 0);
   for (size_t owner = 0; owner < usable_.size(); ++owner) {
-    for (const auto& path : paths_) {
-      if (fills_own_memory(*path) && path->obstacle(static_cast<int>(owner)).empty()) {
-        usable_[owner].push_back(path.get());
-      }
+    for (size_t row = 0; row < paths_.size(); ++row) {
+      const Path& path = *paths_[row];
+      if (fills_own_memory(path) && path.obstacle(static_cast<int>(owner)).empty())
+        usable_[owner] = static_cast<uint8_t>(usable_[owner] | 1u << row);
     }
   }
 }
@@ -69,18 +70,17 @@ void Paths::probe() const {
 }
 
 const Path& Paths::choose(int owner, int64_t bytes, int64_t run_bytes) const {
-  for (const Path* path : usable_[static_cast<size_t>(owner)]) {
-    if (path->fits(bytes, run_bytes) && path->reaches(owner)) return *path;
+  for (size_t row = 0; row < paths_.size(); ++row) {
+    const Path& path = *paths_[row];
+    if (is_usable(owner, row) && path.fits(bytes, run_bytes) && path.reaches(owner)) return path;
   }
   throw local::InternalError(fmt::format("no path takes {} bytes from rank {}", bytes, owner));
 }
 
 const Path& Paths::fallback(int owner, const Path& from) const {
-  const auto& usable = usable_[static_cast<size_t>(owner)];
-  const auto next = std::find_if(std::ranges::find(usable, &from), usable.end(),
-                                 [](const Path* path) { return !path->needs_block_on_device(); });
-  if (next == usable.end()) throw local::InternalError(fmt::format("no path after {}", from.name()));
-  return **next;
+  for (size_t row = from.number(); row < paths_.size(); ++row)
+    if (is_usable(owner, row) && !paths_[row]->needs_block_on_device()) return *paths_[row];
+  throw local::InternalError(fmt::format("no path after {}", from.name()));
 }
 
 void Paths::recall(const ServiceLink& link, int64_t segment) const {

@@ -47,8 +47,9 @@ class Paths {
   comm::Communicator& communicator_;
   const local::Device device_;
   const Fills fills_;
-  std::vector<std::unique_ptr<Path>> paths_;      // by row
-  std::vector<std::vector<const Path*>> usable_;  // by owner
+  std::vector<std::unique_ptr<Path>> paths_;  // by row
+  bool is_usable(int owner, size_t row) const { return (usable_[static_cast<size_t>(owner)] >> row & 1u) != 0; }
+  std::vector<uint8_t> usable_;  // by owner: a bit for each row
 };
 
 }  // namespace quarry::exec

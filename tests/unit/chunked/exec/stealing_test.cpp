@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -31,7 +33,7 @@ struct Ranks {
     }
     for (auto& rank : ranks) {
       WorkStealing::Settings settings;
-      settings.victims.assign(ranks.size(), true);
+      settings.is_victim = [](int) { return true; };
       settings.limit_bytes = limit;
       settings.budget = &budget;
       rank->configure(settings);
@@ -68,11 +70,25 @@ TEST(WorkStealing, NothingToSteal) {
   EXPECT_FALSE(alone.ranks[0]->steal(3, never).has_value());
 }
 
+TEST(WorkStealing, AsksFewOfManyRanks) {
+  for (const int ranks : {2, 16, 100, 1000}) {
+    Ranks job(ranks);
+    EXPECT_FALSE(job.ranks[0]->steal(3, never).has_value());
+    EXPECT_LE(job.requests, std::max(ranks <= 16 ? ranks - 1 : 0, 2 * static_cast<int>(std::ceil(std::log2(ranks)))));
+    // Who may be asked knows who asks: chunks of every rank find as many thieves.
+    EXPECT_EQ(WorkStealing::known_ranks(0, ranks).size(), WorkStealing::known_ranks(ranks / 2, ranks).size());
+    const std::vector<int> known = WorkStealing::known_ranks(1, ranks);
+    const int last = known.back();
+    job.ranks[static_cast<size_t>(last)]->make_stealable(kKey, 0, 1);
+    EXPECT_EQ(job.ranks[1]->steal(3, never)->victim, last);
+  }
+}
+
 TEST(WorkStealing, OnlyRanksThatComputeTheSameBits) {
   Ranks job(2);
   job.ranks[0]->make_stealable(kKey, 0, 5);
   WorkStealing::Settings settings;
-  settings.victims = {false, true};
+  settings.is_victim = [](int rank) { return rank == 1; };
   settings.budget = &job.budget;
   job.ranks[1]->configure(settings);
   EXPECT_FALSE(job.ranks[1]->steal(3, never).has_value());
@@ -95,7 +111,7 @@ TEST(WorkStealing, ACancelledRankDoesNotWait) {
   WorkStealing alone(0, 2, [](int, const Message&) {});  // nobody answers
   local::Budget budget("test", 1000);
   WorkStealing::Settings settings;
-  settings.victims = {true, true};
+  settings.is_victim = [](int) { return true; };
   settings.budget = &budget;
   alone.configure(settings);
   std::atomic<bool> cancelled = false;

@@ -28,9 +28,8 @@ std::vector<DeviceKind> choose(std::initializer_list<std::pair<int32_t, bool>> r
     DeviceWish& wish = wishes.emplace_back();
     wish.kind = kind;
     wish.has_gpu = has_gpu ? 1 : 0;
-    std::strcpy(wish.host, ("node" + std::to_string(wishes.size() - 1)).c_str());
   }
-  return choose_kinds(wishes, cpu_ranks);
+  return choose_kinds(wishes, cpu_ranks, [](int rank) { return "node" + std::to_string(rank); });
 }
 
 template <class Error, class... Args>
@@ -84,7 +83,9 @@ TEST(DeviceChoice, WishesThatDoNotGoTogether) {
 }
 
 TEST(DeviceChoice, RanksThatSeeTheSameDevicesTakeOneEach) {
-  const auto indices = [](const std::vector<std::string>& views) {
+  const auto indices = [](const std::vector<std::string>& texts) {
+    std::vector<uint64_t> views;
+    for (const std::string& text : texts) views.push_back(std::hash<std::string>()(text));
     std::vector<int> taken;
     for (size_t rank = 0; rank < views.size(); ++rank) taken.push_back(choose_index(views, static_cast<int>(rank)));
     return taken;
