@@ -78,6 +78,7 @@ class Ownership {
   explicit Ownership(std::span<const int64_t> weights);
 
   int ranks() const { return ranks_; }
+  bool is_equal() const { return weight_sums_.empty(); }  // each rank owns as much as the others
   // Of blocks: the owner of chunk `chunk` of `count`, and the chunks [first, last) that a rank owns.
   int owner(int64_t chunk, int64_t count) const;
   std::pair<int64_t, int64_t> owned(int rank, int64_t count) const;

@@ -42,6 +42,8 @@ std::vector<Array> results_of(const Array& x, const Array& y) {
           matmul(x.T(), y),
           cumsum(x, 0),
           x.T() + 1,
+          x - mean(x) + max(x * y),
+          x + cumsum(y, 0)[200],
           x.rechunk({50, 4}) - 1,
           sort(y, 0),
           x + y};

@@ -37,6 +37,9 @@ std::unique_ptr<Lowered> Builder::finish() {
     const scheduler::Graph::Task& task = graph.task(id);
     if (is_transfer_[static_cast<size_t>(id)]) {
       int64_t first = INT64_MAX;
+      for (const BlockId output : graph.outputs(task)) {
+        if (const auto found = relayed_.find(output); found != relayed_.end()) first = found->second.position;
+      }
       for (const BlockId output : graph.outputs(task)) first = std::min(first, needed[static_cast<size_t>(output)]);
       if (first != INT64_MAX) graph.set_position(id, first);
     }
@@ -222,6 +225,40 @@ BlockId Builder::prefetch(const plan::Input& input, const Access& access) {
       break;
   }
   return gather(input, access.region);
+}
+
+int Builder::relay_of(int owner) const {
+  constexpr int kReaders = 4;  // of a rank
+  const int ranks = context_.owners.ranks();
+  const int behind = (context_.rank - owner + ranks) % ranks;
+  return ((behind - 1) / kReaders + owner) % ranks;
+}
+
+// The order stays one in which producers precede consumers (ADR 2): on all ranks such a block is received behind its
+// producer and before the first chunk of the stage, and what other ranks get from here they wait for at that same
+// place.
+BlockId Builder::prefetch_for_all(const plan::Input& input, const Access& access) {
+  constexpr int kFewRanks = 4;             // the owner serves them all
+  constexpr int64_t kMostBytes = 1 << 20;  // of what waits on every rank for as long as the stage runs
+  const int ranks = context_.owners.ranks();
+  const bool is_whole = access.kind == Access::Kind::box && access.cover_count == access.chunk_shape;
+  const int64_t bytes = local::element_count(access.chunk_shape) * local::itemsize(input.dtype);
+  const plan::Stage& reader = stage();
+  const bool all_read = reader.owners.kind == Owners::Kind::blocks && reader.grid.count() >= ranks;
+  if (!is_whole || ranks <= kFewRanks || bytes > kMostBytes || !all_read || !context_.owners.is_equal() ||
+      mine(access.owner))
+    return prefetch_shared(input, access);
+  const BlockKey key = key_of(input.array, access.chunk);
+  const BlockId received =
+      receive_part(relay_of(access.owner), key, hyperslab_of(input, access), label_of(input.array));
+  const auto [found, added] = relayed_.try_emplace(received);
+  if (added) name_block(key, received);
+  Relayed& relayed = found->second;
+  if (std::exchange(relayed.stage, stage_) != stage_) {
+    const int64_t latest = this->latest(input, reader.grid.chunk(0));
+    relayed.position = std::min(relayed.position, order_.position(stage_, latest, kTransfer));
+  }
+  return received;
 }
 
 BlockId Builder::prefetch_shared(const plan::Input& input, const Access& access) {

@@ -134,6 +134,10 @@ class Builder {
   }
   // The same with one shared block for a region that many chunks read (an input that is broadcast along an axis).
   scheduler::BlockId prefetch_shared(const plan::Input& input, const Access& access);
+  // The same of an input of which every chunk of the stage reads the same: what lies whole in a chunk of another rank
+  // comes along a tree of all ranks, where all of them have chunks of the stage. So no rank sends it to more than a
+  // few.
+  scheduler::BlockId prefetch_for_all(const plan::Input& input, const Access& access);
   // A part of a block of another rank, packed.
   scheduler::BlockId receive_part(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
                                   bool keep = false);
@@ -152,6 +156,8 @@ class Builder {
   scheduler::BlockId read(const std::shared_ptr<io::Dataset>& dataset, const Access& access, local::DType dtype);
   scheduler::BlockId gather(const plan::Input& input, const Region& region);
   std::string label_of(const plan::ArrayRef& array) const;
+  // The rank from which this one gets what `owner` has for all.
+  int relay_of(int owner) const;
 
   const plan::Plan& plan_;
   const LoweringContext& context_;
@@ -162,6 +168,11 @@ class Builder {
   int stage_ = 0;
   std::unordered_map<const StoredArray*, uint32_t> stored_numbers_;
   std::unordered_map<std::string, scheduler::BlockId> shared_;
+  struct Relayed {
+    int stage = -1;                // that wanted it last
+    int64_t position = INT64_MAX;  // the first where it is wanted on any rank
+  };
+  std::unordered_map<scheduler::BlockId, Relayed> relayed_;
   ReceiveBody* receive_body_ = nullptr;
   int32_t receive_number_ = -1;
   PullBody* pull_body_ = nullptr;

@@ -35,16 +35,6 @@ bool broadcasts(const plan::Input& input, const Dims& space) {
   return false;
 }
 
-// Where the data of an input of a chunk arrives.
-BlockId prefetch(Builder& builder, const FusedBody& body, const plan::Input& input, int number, int64_t chunk) {
-  if (body.reads_whole_chunks(number) && builder.stage().grid.chunk_elements(chunk) > 0) {
-    if (const auto block = builder.whole_chunk(input, chunk)) return *block;
-  }
-  const Access access = body.access(number, chunk);
-  return broadcasts(input, builder.stage().shape) ? builder.prefetch_shared(input, access)
-                                                  : builder.prefetch(input, access);
-}
-
 // Whether all chunks of the stage read the same of an input, which every rank then has.
 bool same_for_all(const plan::Input& input, const plan::Stage& stage) {
   if (input.array.kind == plan::ArrayRef::Kind::stored && input.array.stored->replicated()) return true;
@@ -52,6 +42,17 @@ bool same_for_all(const plan::Input& input, const plan::Stage& stage) {
     if (input.map.axes[static_cast<size_t>(d)].source >= 0 && stage.grid.axis(d).count() > 1) return false;
   }
   return true;
+}
+
+// Where the data of an input of a chunk arrives.
+BlockId prefetch(Builder& builder, const FusedBody& body, const plan::Input& input, int number, int64_t chunk) {
+  if (body.reads_whole_chunks(number) && builder.stage().grid.chunk_elements(chunk) > 0) {
+    if (const auto block = builder.whole_chunk(input, chunk)) return *block;
+  }
+  const Access access = body.access(number, chunk);
+  if (!broadcasts(input, builder.stage().shape)) return builder.prefetch(input, access);
+  return same_for_all(input, builder.stage()) ? builder.prefetch_for_all(input, access)
+                                              : builder.prefetch_shared(input, access);
 }
 
 bool is_regular(const Grid& grid) {
