@@ -3,6 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string_view>
+#include <utility>
+
 #include "quarry/chunked/report/thinning.h"
 #include "quarry/local/base/error.h"
 
@@ -35,6 +41,29 @@ void answer_clock(comm::Communicator& communicator, int rank) {
     communicator.receive(&asked, sizeof asked, rank, kClockTag)->wait();
     const int64_t now = local::trace_clock_ns();
     communicator.send(&now, sizeof now, rank, kClockTag)->wait();
+  }
+}
+
+// Each with its length.
+std::string pack(const std::vector<RankTrace>& traces) {
+  std::string packed;
+  for (const RankTrace& trace : traces) {
+    const std::string part = serialize(trace);
+    const auto bytes = static_cast<int64_t>(part.size());
+    packed.append(reinterpret_cast<const char*>(&bytes), sizeof bytes);
+    packed += part;
+  }
+  return packed;
+}
+
+void unpack(std::string_view packed, const std::function<void(RankTrace)>& append) {
+  while (!packed.empty()) {
+    int64_t bytes = 0;
+    QUARRY_CHECK(packed.size() >= sizeof bytes);
+    std::memcpy(&bytes, packed.data(), sizeof bytes);
+    packed.remove_prefix(sizeof bytes);
+    append(deserialize(packed.substr(0, static_cast<size_t>(bytes))));
+    packed.remove_prefix(static_cast<size_t>(bytes));
   }
 }
 
@@ -71,38 +100,42 @@ RankTrace rank_trace(const Runtime& runtime, std::vector<local::TraceEvent> even
 std::vector<RankTrace> gather_traces(comm::Communicator& communicator, RankTrace mine) {
   comm::agree(communicator, nullptr, {"gather_traces"});
   const int rank = communicator.rank(), size = communicator.size();
-  // Of very many ranks some show their events; the totals are of all.
+  // Of very many ranks some show their events, each for those behind it.
   constexpr auto kMostShown = static_cast<int>(kMostGathered / kLeastKept);
-  if (rank % ((size - 1) / kMostShown + 1) != 0) mine.events.clear();
+  const int together = (size - 1) / kMostShown + 1;
+  if (rank % together != 0) mine.events.clear();
   thin_to(mine.events, std::max(kMostGathered / static_cast<size_t>(size), kLeastKept));
+  std::vector<RankTrace> all;
+  const auto append = [&](RankTrace next) {
+    if (!all.empty() && all.back().rank / together == next.rank / together) {
+      add_totals(all.back(), next);
+    } else {
+      all.push_back(std::move(next));
+    }
+  };
   // Along a binomial tree. A rank gets the traces of those behind it by its own clock and hands them on by its
   // parent's.
-  std::vector<RankTrace> all;
-  all.push_back(std::move(mine));
+  append(std::move(mine));
   for (int step = 1; step < size; step *= 2) {
     if ((rank & step) != 0) {
       const int parent = rank - step;
       const int64_t offset_ns = ask_clock(communicator, parent);
-      for (RankTrace& trace : all) {
-        align_clock(trace, offset_ns);
-        const std::string part = serialize(trace);
-        const auto bytes = static_cast<int64_t>(part.size());
-        communicator.send(&bytes, sizeof bytes, parent, kPartTag)->wait();
-        communicator.send(part.data(), bytes, parent, kPartTag)->wait();
-      }
+      for (RankTrace& trace : all) align_clock(trace, offset_ns);
+      const std::string packed = pack(all);
+      const auto bytes = static_cast<int64_t>(packed.size());
+      communicator.send(&bytes, sizeof bytes, parent, kPartTag)->wait();
+      communicator.send(packed.data(), bytes, parent, kPartTag)->wait();
       all.clear();
       break;
     }
     const int child = rank + step;
     if (child >= size) continue;
     answer_clock(communicator, child);
-    for (int behind = child; behind < std::min(child + step, size); ++behind) {
-      int64_t bytes = 0;
-      communicator.receive(&bytes, sizeof bytes, child, kPartTag)->wait();
-      std::string part(static_cast<size_t>(bytes), '\0');
-      communicator.receive(part.data(), bytes, child, kPartTag)->wait();
-      all.push_back(deserialize(part));
-    }
+    int64_t bytes = 0;
+    communicator.receive(&bytes, sizeof bytes, child, kPartTag)->wait();
+    std::string packed(static_cast<size_t>(bytes), '\0');
+    communicator.receive(packed.data(), bytes, child, kPartTag)->wait();
+    unpack(packed, append);
   }
   communicator.barrier();
   return all;

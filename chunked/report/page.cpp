@@ -75,12 +75,14 @@ std::string share_cell(double share, std::string_view style, const std::string& 
 struct Totals {
   int64_t read = 0, written = 0, spilled = 0, restored = 0, communicated = 0, tasks = 0, stolen = 0, peak = 0,
           limit = 0;
+  int64_t ranks = 0;
   size_t events = 0;
 };
 
 Totals totals_of(const RunReport& report) {
   Totals sum;
   for (const RankTrace& rank : report.ranks) {
+    sum.ranks += rank.ranks;
     sum.read += rank.read_bytes;
     sum.written += rank.written_bytes;
     sum.spilled += rank.spilled_bytes;
@@ -104,7 +106,7 @@ void tiles(Page& page, const RunReport& report, const Totals& sum) {
         name, escape_html(value), escape_html(more));
   };
   tile("Wall time", format_seconds(report.wall_seconds),
-       fmt::format("{} rank{}", report.ranks.size(), report.ranks.size() == 1 ? "" : "s"));
+       fmt::format("{} rank{}", sum.ranks, sum.ranks == 1 ? "" : "s"));
   tile("Read", format_bytes(sum.read), rate(sum.read, report.wall_seconds));
   tile("Written", format_bytes(sum.written), rate(sum.written, report.wall_seconds));
   tile("Spilled", format_bytes(sum.spilled), rate(sum.spilled, report.wall_seconds));
@@ -157,7 +159,7 @@ void what_ran(Page& page, const RunReport& report) {
   page.raw("</dl>\n");
   std::vector<std::vector<std::string>> rows;
   for (const RankTrace& rank : report.ranks) {
-    rows.push_back({fmt::format("{}", rank.rank), rank.host, rank.device, format_bytes(rank.memory_limit_bytes),
+    rows.push_back({numbers_of(rank), rank.host, rank.device, format_bytes(rank.memory_limit_bytes),
                     format_bytes(rank.memory_peak_bytes), fmt::format("{}", rank.tasks)});
   }
   page.table({"Rank", "Host", "Device", "#Budget", "#Peak reserved", "#Tasks"}, rows);
@@ -208,10 +210,9 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
   };
   std::vector<std::vector<std::string>> rows;
   for (const RankTrace& rank : report.ranks) {
-    rows.push_back({fmt::format("{}", rank.rank), cell(rank.read_bytes, "track-read"),
-                    cell(rank.written_bytes, "track-write"), cell(rank.spilled_bytes, "track-spill"),
-                    cell(rank.restored_bytes, "track-spill"), cell(rank.communicated_bytes, "track-comm"),
-                    fmt::format("{}", rank.stolen_chunks)});
+    rows.push_back({numbers_of(rank), cell(rank.read_bytes, "track-read"), cell(rank.written_bytes, "track-write"),
+                    cell(rank.spilled_bytes, "track-spill"), cell(rank.restored_bytes, "track-spill"),
+                    cell(rank.communicated_bytes, "track-comm"), fmt::format("{}", rank.stolen_chunks)});
   }
   if (report.ranks.size() > 1) {
     rows.push_back({"all", format_bytes(sum.read), format_bytes(sum.written), format_bytes(sum.spilled),
@@ -234,8 +235,8 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
     }
     if (count == 0) continue;
     const double busy = busy_seconds(std::move(times));
-    transfers.push_back({fmt::format("{}", rank.rank), fmt::format("{}", count), format_bytes(bytes),
-                         format_bytes(bytes / count), format_seconds(busy), rate(bytes, busy)});
+    transfers.push_back({numbers_of(rank), fmt::format("{}", count), format_bytes(bytes), format_bytes(bytes / count),
+                         format_seconds(busy), rate(bytes, busy)});
   }
   if (!transfers.empty()) {
     page.raw("<h3>Communication</h3>\n");
@@ -277,7 +278,7 @@ void tracks(Page& page, const RunReport& report, const TimeAxis& axis) {
       measured = measured || use.ceiling > 0;
       const double of_ceiling = use.ceiling > 0 ? use.rate() / use.ceiling : 0;
       rows.push_back(
-          {fmt::format("{}", rank.rank),
+          {numbers_of(rank),
            html_cell(fmt::format("<span class=\"key {}\"></span>{}", track_class(use.track), escape_html(use.track))),
            fmt::format("{}", use.events), format_seconds(use.busy_seconds),
            share_cell(share, track_class(use.track), fmt::format("{:.0f} %", 100 * share)),
@@ -378,16 +379,16 @@ std::string summary(const RunReport& given) {
       "{}\n{}\n{} on {} rank{}, {} tasks; read {}, written {}, spilled {}, brought back {}, communicated {}; peak "
       "memory "
       "{}\n",
-      report.title, bottleneck(report), format_seconds(report.wall_seconds), report.ranks.size(),
-      report.ranks.size() == 1 ? "" : "s", sum.tasks, format_bytes(sum.read), format_bytes(sum.written),
-      format_bytes(sum.spilled), format_bytes(sum.restored), format_bytes(sum.communicated), format_bytes(sum.peak));
+      report.title, bottleneck(report), format_seconds(report.wall_seconds), sum.ranks, sum.ranks == 1 ? "" : "s",
+      sum.tasks, format_bytes(sum.read), format_bytes(sum.written), format_bytes(sum.spilled),
+      format_bytes(sum.restored), format_bytes(sum.communicated), format_bytes(sum.peak));
   out += fmt::format("{:>5} {:<8} {:>9} {:>10} {:>6} {:>12} {:>14} {:>10}\n", "rank", "track", "events", "busy",
                      "share", "bytes", "rate", "of ceiling");
   for (const RankTrace& rank : report.ranks) {
     for (const TrackUse& use : track_uses(rank)) {
       out +=
-          fmt::format("{:>5} {:<8} {:>9} {:>10} {:>5.0f}% {:>12} {:>14} {:>10}\n", rank.rank, use.track, use.events,
-                      format_seconds(use.busy_seconds), 100 * use.busy_seconds / axis.seconds(),
+          fmt::format("{:>5} {:<8} {:>9} {:>10} {:>5.0f}% {:>12} {:>14} {:>10}\n", numbers_of(rank), use.track,
+                      use.events, format_seconds(use.busy_seconds), 100 * use.busy_seconds / axis.seconds(),
                       format_bytes(use.bytes), rate(use.bytes, use.busy_seconds),
                       use.ceiling > 0 && use.bytes > 0 ? fmt::format("{:.0f}%", 100 * use.rate() / use.ceiling) : "");
     }
@@ -434,7 +435,7 @@ void write_report(const std::string& path, const RunReport& given) {
     page.begin_section("memory", "Memory");
     page.raw("<p class=\"note\">Reserved bytes over time, against the budget.</p>\n");
     for (size_t r = 0; r < drawn; ++r) {
-      page.add("<h3>Rank {}</h3>\n", report.ranks[r].rank);
+      page.add("<h3>Rank {}</h3>\n", numbers_of(report.ranks[r]));
       page.raw(memory_chart(report.ranks[r], axis));
       tiers(page, report.ranks[r], levels[r], axis);
     }
@@ -457,7 +458,7 @@ void write_report(const std::string& path, const RunReport& given) {
     const std::vector<StepMark> steps = step_marks(report.ranks);
     const double pixels = sum.events > kManyEvents ? 2.5 : 0.7;
     for (size_t r = 0; r < drawn; ++r) {
-      page.add("<h3>Rank {}</h3>\n", report.ranks[r].rank);
+      page.add("<h3>Rank {}</h3>\n", numbers_of(report.ranks[r]));
       page.raw(timeline(report.ranks[r], axis, pixels, steps));
     }
     more_ranks();

@@ -27,9 +27,10 @@ inline constexpr std::string_view kFlopsCeiling = "flops";
 // The track of what the command says it does ("2/3 covariances"): marked on the timeline, no work of its own.
 inline constexpr std::string_view kStepTrack = "step";
 
-// One rank's part.
+// One rank's part, or that of several of a very large job, of which the first one's events stand for all.
 struct RankTrace {
-  int32_t rank = 0;
+  int32_t rank = 0;   // the first
+  int64_t ranks = 1;  // that follow each other
   std::string host;
   std::string device;  // "cpu, 2 threads", "NVIDIA H200"
   int64_t memory_limit_bytes = 0;
@@ -43,6 +44,12 @@ struct RankTrace {
   std::vector<TrackCeiling> ceilings;
   std::vector<local::TraceEvent> events;
 };
+
+// "3", or "64-127" for several.
+std::string numbers_of(const RankTrace& trace);
+// Makes what the ranks that follow did a part of what `trace` did. Their events are dropped, and `flops` stays that of
+// the first one, which goes with its events.
+void add_totals(RankTrace& trace, const RankTrace& next);
 
 // As bytes to send. deserialize() throws InvalidArgument for bytes that serialize() did not make.
 std::string serialize(const RankTrace& trace);

@@ -22,26 +22,34 @@
 namespace quarry::report {
 namespace {
 
-constexpr uint64_t kMagic = 0x3430454341525451u;  // "QTRACE04"
+constexpr uint64_t kMagic = 0x3530454341525451u;  // "QTRACE05"
 constexpr int kMostRowsPerTrack = 256;
 constexpr size_t kPieceBytes = 1 << 20;  // of a trace that is being written
 constexpr const char* kReserved = "reserved memory";
 
-// A rank's totals and their names in a file.
-constexpr std::array<std::pair<const char*, int64_t RankTrace::*>, 12> kTotals{{
-    {"memory_limit_bytes", &RankTrace::memory_limit_bytes},
-    {"memory_peak_bytes", &RankTrace::memory_peak_bytes},
-    {"host_limit_bytes", &RankTrace::host_limit_bytes},
-    {"host_peak_bytes", &RankTrace::host_peak_bytes},
-    {"read_bytes", &RankTrace::read_bytes},
-    {"written_bytes", &RankTrace::written_bytes},
-    {"spilled_bytes", &RankTrace::spilled_bytes},
-    {"restored_bytes", &RankTrace::restored_bytes},
-    {"communicated_bytes", &RankTrace::communicated_bytes},
-    {"tasks", &RankTrace::tasks},
-    {"stolen_chunks", &RankTrace::stolen_chunks},
-    {"flops", &RankTrace::flops},
-}};
+enum class Combine : uint8_t { sum, largest, first };
+
+// A rank's totals, their names in a file, and what they are of several ranks.
+struct Total {
+  const char* name;
+  int64_t RankTrace::*member;
+  Combine combine;
+};
+constexpr std::array kTotals = std::to_array<Total>({
+    {"ranks", &RankTrace::ranks, Combine::sum},
+    {"memory_limit_bytes", &RankTrace::memory_limit_bytes, Combine::largest},
+    {"memory_peak_bytes", &RankTrace::memory_peak_bytes, Combine::largest},
+    {"host_limit_bytes", &RankTrace::host_limit_bytes, Combine::largest},
+    {"host_peak_bytes", &RankTrace::host_peak_bytes, Combine::largest},
+    {"read_bytes", &RankTrace::read_bytes, Combine::sum},
+    {"written_bytes", &RankTrace::written_bytes, Combine::sum},
+    {"spilled_bytes", &RankTrace::spilled_bytes, Combine::sum},
+    {"restored_bytes", &RankTrace::restored_bytes, Combine::sum},
+    {"communicated_bytes", &RankTrace::communicated_bytes, Combine::sum},
+    {"tasks", &RankTrace::tasks, Combine::sum},
+    {"stolen_chunks", &RankTrace::stolen_chunks, Combine::sum},
+    {"flops", &RankTrace::flops, Combine::first},
+});
 
 class Writer {
  public:
@@ -92,13 +100,34 @@ class Reader {
 
 }  // namespace
 
+std::string numbers_of(const RankTrace& trace) {
+  return trace.ranks == 1 ? fmt::format("{}", trace.rank)
+                          : fmt::format("{}-{}", trace.rank, trace.rank + trace.ranks - 1);
+}
+
+void add_totals(RankTrace& trace, const RankTrace& next) {
+  for (const Total& total : kTotals) {
+    int64_t& mine = trace.*total.member;
+    switch (total.combine) {
+      case Combine::sum:
+        mine += next.*total.member;
+        break;
+      case Combine::largest:
+        mine = std::max(mine, next.*total.member);
+        break;
+      case Combine::first:
+        break;
+    }
+  }
+}
+
 std::string serialize(const RankTrace& trace) {
   Writer out;
   out.number(kMagic);
   out.number(trace.rank);
   out.text(trace.host);
   out.text(trace.device);
-  for (const auto& [name, member] : kTotals) out.number(trace.*member);
+  for (const Total& total : kTotals) out.number(trace.*total.member);
   out.number(static_cast<int64_t>(trace.ceilings.size()));
   for (const TrackCeiling& ceiling : trace.ceilings) {
     out.text(ceiling.track);
@@ -138,7 +167,7 @@ RankTrace deserialize(std::string_view bytes) {
   trace.rank = in.number<int32_t>();
   trace.host = in.text();
   trace.device = in.text();
-  for (const auto& [name, member] : kTotals) trace.*member = in.number<int64_t>();
+  for (const Total& total : kTotals) trace.*total.member = in.number<int64_t>();
   trace.ceilings.resize(static_cast<size_t>(in.count(16)));
   for (TrackCeiling& ceiling : trace.ceilings) {
     ceiling.track = in.text();
@@ -183,9 +212,9 @@ namespace {
 // What a rank is and did in all, beside its name; readers of the format leave it alone.
 std::string rank_arguments(const RankTrace& rank) {
   std::string out = fmt::format(R"("name":{},"host":{},"device":{})",
-                                escape_json(fmt::format("rank {} ({})", rank.rank, rank.device)),
+                                escape_json(fmt::format("rank {} ({})", numbers_of(rank), rank.device)),
                                 escape_json(rank.host), escape_json(rank.device));
-  for (const auto& [name, member] : kTotals) out += fmt::format(R"(,"{}":{})", name, rank.*member);
+  for (const Total& total : kTotals) out += fmt::format(R"(,"{}":{})", total.name, rank.*total.member);
   out += R"(,"ceilings":{)";
   for (size_t i = 0; i < rank.ceilings.size(); ++i) {
     out += fmt::format("{}{}:{:.6g}", i ? "," : "", escape_json(rank.ceilings[i].track),
@@ -292,7 +321,7 @@ void read_event(std::map<int32_t, RankTrace>& ranks, const nlohmann::json& event
     const nlohmann::json& args = event.at("args");
     rank.host = args.value("host", "");
     rank.device = args.value("device", "");
-    for (const auto& [total, member] : kTotals) rank.*member = args.value(total, int64_t{0});
+    for (const Total& total : kTotals) rank.*total.member = args.value(total.name, rank.*total.member);
     const nlohmann::json ceilings = args.value("ceilings", nlohmann::json::object());
     for (const auto& [track, rate] : ceilings.items()) {
       rank.ceilings.push_back({track, rate.get<double>()});

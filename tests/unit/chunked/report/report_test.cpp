@@ -95,6 +95,27 @@ TEST(RankTrace, TravelsAsBytes) {
   }
 }
 
+TEST(RankTrace, SeveralRanksAreOnePart) {
+  RankTrace several = sample(64, 20);
+  const RankTrace first = several;
+  EXPECT_EQ(numbers_of(several), "64");
+  several.flops = 5;
+  for (int rank = 65; rank < 67; ++rank) {
+    RankTrace next = sample(rank, 10);
+    next.memory_peak_bytes = first.memory_peak_bytes + rank;
+    next.flops = 1000;
+    add_totals(several, next);
+  }
+  several = deserialize(serialize(several));
+  EXPECT_EQ(numbers_of(several), "64-66");
+  EXPECT_EQ(several.tasks, 40 + 20 + 20);
+  EXPECT_EQ(several.read_bytes, 3 * first.read_bytes);
+  EXPECT_EQ(several.memory_limit_bytes, first.memory_limit_bytes);
+  EXPECT_EQ(several.memory_peak_bytes, first.memory_peak_bytes + 66);
+  EXPECT_EQ(several.flops, 5);  // of those whose events are shown
+  EXPECT_EQ(several.events.size(), first.events.size());
+}
+
 TEST(RankTrace, BrokenBytesAreRefused) {
   const std::string bytes = serialize(sample(0, 5));
   for (size_t length = 0; length < bytes.size(); length += 3) {
@@ -346,6 +367,7 @@ TEST(ReadTrace, GivesBackWhatWasWritten) {
   report.ranks[1].ceilings = {{"read", 2.5e9}, {"compute", 1e10}};
   report.ranks[1].host_limit_bytes = 1 << 30;
   report.ranks[1].restored_bytes = 77;
+  report.ranks[1].ranks = 9;
   report.ranks[1].events[3].name = "read \"/a\\b\" <\xc3\xa9>";
   report.ranks[1].events.push_back(tier_level("spill file", 1010000000, 4096));
   const std::string path = ::testing::TempDir() + "round.json";
@@ -360,6 +382,8 @@ TEST(ReadTrace, GivesBackWhatWasWritten) {
   EXPECT_EQ(back.ranks[1].ceilings[0].track, "compute");
   EXPECT_EQ(back.ranks[1].host_limit_bytes, 1 << 30);
   EXPECT_EQ(back.ranks[1].restored_bytes, 77);
+  EXPECT_EQ(back.ranks[0].ranks, 1);
+  EXPECT_EQ(back.ranks[1].ranks, 9);
   for (size_t r = 0; r < 2; ++r) {
     RankTrace want = report.ranks[r], got = back.ranks[r];
     const auto by_time = [](const local::TraceEvent& a, const local::TraceEvent& b) {
@@ -375,7 +399,7 @@ TEST(ReadTrace, GivesBackWhatWasWritten) {
     std::ranges::sort(got.events, by_time);
     expect_equal(want, got);
   }
-  EXPECT_THAT(summary(back), AllOf(HasSubstr("compute"), HasSubstr("quarry pca"), HasSubstr("2 ranks")));
+  EXPECT_THAT(summary(back), AllOf(HasSubstr("compute"), HasSubstr("quarry pca"), HasSubstr("10 ranks")));
   write_report(::testing::TempDir() + "again.html", back);
 }
 
@@ -521,6 +545,17 @@ TEST(WriteReport, HasEverythingInOneFile) {
         "failed", "budget 256 MiB", "12.3 s", "Slowest tasks", "Communication", "direct", "Rank 1", "node1"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
+}
+
+TEST(WriteReport, APartMayBeOfSeveralRanks) {
+  RunReport report = full_report(30);
+  report.ranks[1].ranks = 27;
+  const std::string path = ::testing::TempDir() + "several.html";
+  write_report(path, report);
+  const std::string html = contents(path);
+  EXPECT_THAT(html, HasSubstr("28 ranks"));
+  EXPECT_THAT(html, HasSubstr("Rank 1-27"));
+  EXPECT_THAT(summary(report), HasSubstr(" on 28 ranks"));
 }
 
 TEST(WriteReport, NamesAreEscaped) {
