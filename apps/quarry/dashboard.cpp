@@ -92,6 +92,8 @@ std::string status_json(const DashboardStatus& status) {
   for (size_t rank = 0; rank < status.ranks.size(); ++rank) {
     ranks.push_back(progress_json(status.ranks[rank]));
     ranks.back()["rank"] = rank;
+    if (rank > 0 && static_cast<size_t>(status.size) > status.ranks.size())
+      ranks.back()["rank"] = fmt::format("{} and others", rank);
   }
   const nlohmann::json page = {{"title", status.title}, {"banner", status.banner},
                                {"step", status.step},   {"seconds", status.seconds},

@@ -27,6 +27,7 @@ struct DashboardStatus {
   double seconds = 0;  // since the step began
   bool done = false;
   std::vector<Progress> ranks;
+  int size = 0;  // of the job; more than `ranks`: all but the first are sums of several ranks
 };
 // As JSON: the sum over ranks, its share done and the time left, and each rank.
 std::string status_json(const DashboardStatus& status);

@@ -130,6 +130,7 @@ DashboardStatus Job::status() {
   now.title = report_.command;
   now.banner = report_.banner;
   now.ranks = runtime_->rank_progress();
+  now.size = runtime_->size();
   const std::lock_guard lock(step_mutex_);
   now.step = step_;
   now.done = done_;

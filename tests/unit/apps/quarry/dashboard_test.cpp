@@ -68,6 +68,9 @@ TEST(Dashboard, StatusIsJsonWithSumsAndTimeLeft) {
   EXPECT_EQ(page["all"]["queues"][1]["busy_seconds"], 3);
   EXPECT_EQ(page["ranks"][1]["tasks_done"], 11);
   EXPECT_EQ(page["ranks"][1]["rank"], 1);
+  DashboardStatus status = sample();
+  status.size = 100;  // then the second one stands for many
+  EXPECT_EQ(nlohmann::json::parse(status_json(status))["ranks"][1]["rank"], "1 and others");
   const nlohmann::json nothing = nlohmann::json::parse(status_json({}));
   EXPECT_EQ(nothing["all"]["fraction"], 0);
   EXPECT_TRUE(nothing["all"]["left_seconds"].is_null());
