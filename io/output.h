@@ -40,6 +40,18 @@ struct OutputSpec {
   // is there other attributes stay, and with overwrite those of the same names are replaced. For Format::has_groups().
   bool is_group = false;
   int version = 0;  // of the format, where it has several: Zarr's 2 or 3; 0: that of what is there, else the usual one
+  // Axes that can grow; for HDF5, where they need chunks.
+  std::vector<int> unlimited = {};
+};
+};
+
+// A box of a data set that exists, to be written anew; or one behind its end along an axis that can grow.
+struct ChangeSpec {
+  std::string object;
+  local::Dims shape;  // of the data set, as it was found
+  local::DType dtype;
+  local::Region region;            // steps 1
+  std::optional<int> append = {};  // the axis: then the region begins at its end and has the whole of the others
 };
 
 // Chunks of at most so many bytes, or of one element: the shape, its longest axis halved as often as that takes. No
@@ -67,6 +79,11 @@ class Writer {
   virtual std::span<const std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& strides,
                                             const local::Dims& count, std::span<std::byte> scratch) const = 0;
   virtual int64_t encode_scratch_bytes() const = 0;  // 0: not filtered
+  // The same of a part of a chunk that begins at `start` in it; the rest is zeros or, where a data set is changed, what
+  // it is in the file.
+  virtual std::span<const std::byte> encode_part(const local::Dims& chunk, const local::Dims& start, const void* from,
+                                                 const local::Dims& strides, const local::Dims& count,
+                                                 std::span<std::byte> scratch) const;
   // The same of C-contiguous elements, in memory of its own.
   std::vector<std::byte> encode(const local::Dims& chunk, const void* from, const local::Dims& count) const;
   // Filtered: whether encoded chunks may lie anywhere in the file. Then any rank writes them by place(), into room of
@@ -94,6 +111,11 @@ class OutputFile {
   // replaced), paths contradict each other or a specification cannot be; IoError where the place is not writable, has
   // not the room, holds a file of another kind, or is being written by another process.
   static std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
+  // The file itself is changed, where that needs no copy of it: until commit() it is what it was, and a commit that is
+  // interrupted leaves a file that no program takes for whole until quarry opens it again and completes it. Writers
+  // take regions and chunks of the whole data set. Throws InvalidArgument for what cannot be, IoError where another
+  // program has the file open, NotSupported for formats other than HDF5 and what that cannot write.
+  static std::unique_ptr<OutputFile> change(const std::string& file, std::vector<ChangeSpec> specs);
   virtual ~OutputFile() = default;
   virtual std::shared_ptr<Writer> writer(size_t index) = 0;  // null of a text or group
   // Stores one encoded chunk. Thread-safe; calls may wait for each other.

@@ -140,7 +140,8 @@ class Evaluation {
     }
     StoreOptions store_options = options_.common.store(options_.overwrite);
     store_options.resume = options_.resume;
-    job_.on_root([&] { check_output(output.file, paths, options_.overwrite); });
+    read_change_options(options_, store_options);
+    job_.on_root([&] { check_output(output.file, paths, options_.overwrite || is_change(options_)); });
     std::vector<Array> arrays;
     for (const auto& [item, fill_value] : items) arrays.push_back(item.array);
     const std::string& title = options_.script.empty() ? options_.expression : options_.script;
@@ -202,6 +203,28 @@ class EvalHelp : public CLI::Formatter {
   }
 };
 
+// What does not go together is said before anything is computed.
+void check_change(const EvalOptions& options) {
+  StoreOptions none;
+  read_change_options(options, none);
+  const char* const option = !options.append.empty()   ? "--append"
+                             : !options.region.empty() ? "--region"
+                             : none.unlimited.empty()  ? nullptr
+                                                       : "--unlimited";
+  if (option == nullptr) return;
+  if (options.output.empty()) throw InvalidArgument(fmt::format("{} needs an output (-o)", option));
+  const auto reject = [&](bool is_given, const char* what) {
+    if (is_given) throw InvalidArgument(fmt::format("{} does not go with {}", option, what));
+  };
+  reject(options.local, "--local");
+  if (!is_change(options)) return;
+  reject(!options.append.empty() && !options.region.empty(), "--region");
+  reject(options.overwrite, "--overwrite");
+  reject(options.resume, "--resume");
+  reject(options.keep_going, "--keep-going");
+  reject(!options.region.empty() && !none.unlimited.empty(), "--unlimited");
+}
+
 }  // namespace
 
 RunCommand add_eval_command(CLI::App& parser) {
@@ -233,6 +256,18 @@ RunCommand add_eval_command(CLI::App& parser) {
   command->add_option("-f,--file", options->script, "Statements `name = EXPR`, one a line; all are computed together")
       ->type_name("SCRIPT");
   command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
+  command
+      ->add_option("--append", options->append,
+                   "Put the result behind the end of the data set that is there, along this axis; the first time it "
+                   "is made, so that it can grow (HDF5)")
+      ->type_name("AXIS");
+  command
+      ->add_option("--region", options->region,
+                   "Write the result into these elements of the data set that is there: integers, slices of step 1, "
+                   "and ... (HDF5)")
+      ->type_name("'0:10,:'");
+  command->add_option("--unlimited", options->unlimited, "Axes of the output that can grow later (HDF5)")
+      ->type_name("AXIS,...");
   command->add_flag("--resume", options->resume,
                     "Keep what is done of the output where the run ends early, and go on with what an earlier run of "
                     "the same expression has kept, on any number of ranks (HDF5)");
@@ -248,6 +283,7 @@ RunCommand add_eval_command(CLI::App& parser) {
     if (options->resume && options->output.empty()) throw InvalidArgument("--resume needs an output (-o)");
     if (options->resume && (options->local || options->keep_going))
       throw InvalidArgument(fmt::format("--resume does not go with {}", options->local ? "--local" : "--keep-going"));
+    check_change(*options);
     if (options->keep_going && options->script.empty()) throw InvalidArgument("--keep-going is for scripts (-f)");
     if (!options->expression.empty()) expression::parse({options->expression, "", 0});  // complains at once
     parse_inputs(options->inputs);

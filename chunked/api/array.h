@@ -311,8 +311,22 @@ struct StoreOptions {
   // only what is missing; the result has the same bits. Throws InvalidArgument where what is kept is of other inputs,
   // chunks or expressions, NotSupported for formats other than HDF5.
   bool resume = false;
+  // HDF5: axes that can grow later, from the end where negative. They need chunks, which are chosen where none are
+  // given.
+  std::vector<int> unlimited = {};
+  // HDF5: the array becomes elements [n, n + m) along this axis of the data set that is there, whose extent along it is
+  // n, and m the array's; made, unlimited along it, where there is none. Throws InvalidArgument where other extents or
+  // the dtype differ, or the data set cannot grow along the axis.
+  std::optional<int> append = {};
+  // HDF5: the array becomes the elements at this index of the data set that is there: integers, slices of step 1, and
+  // an ellipsis. Throws InvalidArgument where its shape or dtype is another, IndexError where the index passes the
+  // data set's end.
+  std::optional<std::vector<local::IndexItem>> region = {};
 };
 // Computes the arrays in one plan and writes them; the file changes only when all succeeded. Collective, blocking.
+// With `append` or `region` the file itself is changed, without a copy where its layout allows that: no other program
+// may have it open meanwhile (IoError), and a change that is interrupted is completed when quarry next opens the file.
+// An array that was opened before then has the new elements.
 void store(const std::string& file, const std::vector<StoreItem>& items, const StoreOptions& options = {});
 
 // store() of one array.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -8,12 +9,14 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
 #include "quarry/chunked/api/ma.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/api/outputs.h"
+#include "quarry/chunked/api/stored_box.h"
 #include "quarry/chunked/exec/encoded_chunks.h"
 #include "quarry/chunked/exec/saved_output.h"
 #include "quarry/chunked/runtime/host_value.h"
@@ -28,38 +31,46 @@
 namespace quarry {
 namespace {
 
+using detail::resolve_box;
+using detail::StoredBox;
 using exec::offset_of;
 using exec::Sink;
 
 constexpr int64_t kFilteredChunkBytes = 1 << 20;  // of a file's chunks that nobody specified
+constexpr int64_t kGrowingChunkBytes = 64 << 10;  // and at least, of data sets that can grow
 
-// Writes the file chunks inside a chunk of the computation through the filters.
+// Writes the file chunks that a box of the data set touches through the filters.
 void write_filtered(const io::Writer& writer, const Region& box, const void* data, std::span<std::byte> scratch,
                     const std::function<void(const Dims&, std::span<const std::byte>)>& put) {
+  if (box.elements() == 0) return;
   const Dims& file_chunk = *writer.spec().chunks;
   const Dims strides = local::contiguous_strides(box.count, local::itemsize(writer.spec().dtype));
-  Dims first = Dims::filled(box.ndim());
+  Dims first = box.start, counts = box.count;
   for (int d = 0; d < box.ndim(); ++d) {
-    QUARRY_CHECK(box.start[d] % file_chunk[d] == 0);
     first[d] = box.start[d] / file_chunk[d];
+    counts[d] = (box.start[d] + box.count[d] - 1) / file_chunk[d] - first[d] + 1;
   }
-  const Grid inside = Grid::regular(box.count, file_chunk);
-  for (int64_t i = 0; i < inside.count(); ++i) {
-    const Region part = inside.chunk(i);
-    if (part.elements() == 0) continue;
-    Dims coordinates = inside.coordinates(i);
-    for (int d = 0; d < coordinates.size(); ++d) coordinates[d] += first[d];
-    const auto* from = static_cast<const std::byte*>(data) + offset_of(part.start, strides);
-    put(coordinates, writer.encode(coordinates, from, strides, part.count, scratch));
+  const Grid touched = Grid::regular(counts, Dims::filled(counts.size(), 1));
+  for (int64_t i = 0; i < touched.count(); ++i) {
+    Dims chunk = touched.coordinates(i), start = chunk, count = chunk, from = chunk;  // from: in the box
+    for (int d = 0; d < chunk.size(); ++d) {
+      chunk[d] += first[d];
+      const int64_t begin = chunk[d] * file_chunk[d], end = box.start[d] + box.count[d];
+      start[d] = std::max<int64_t>(0, box.start[d] - begin);
+      count[d] = std::min(begin + file_chunk[d], end) - begin - start[d];
+      from[d] = begin + start[d] - box.start[d];
+    }
+    const auto* elements = static_cast<const std::byte*>(data) + offset_of(from, strides);
+    put(chunk, writer.encode_part(chunk, start, elements, strides, count, scratch));
   }
 }
 
 // Chunks of the computation that hold whole file chunks, and which the planner does not cut: where nobody chose them,
-// as many as leave room for others in the budget.
-Array aligned(const Array& array, const Dims& file_chunks) {
+// as many as leave room for others in the budget. `origin`: where the array begins in the data set.
+Array aligned(const Array& array, const Dims& file_chunks, const Dims& origin) {
   const Dims largest = array.chunks().largest();
-  Dims times = largest, chunk = largest;  // how many of the file's
-  for (int d = 0; d < chunk.size(); ++d) times[d] = std::max<int64_t>(1, largest[d] / file_chunks[d]);
+  Dims times = largest;  // how many of the file's
+  for (int d = 0; d < times.size(); ++d) times[d] = std::max<int64_t>(1, largest[d] / file_chunks[d]);
   const int64_t room = Runtime::current().plan_bytes() / local::memory_policy::kTasksInBudget;
   const auto bytes = [&] {
     return local::element_count(times) * local::element_count(file_chunks) * local::itemsize(array.dtype());
@@ -69,10 +80,20 @@ Array aligned(const Array& array, const Dims& file_chunks) {
     if (most == 1) break;
     most = (most + 1) / 2;
   }
-  for (int d = 0; d < chunk.size(); ++d) {
-    chunk[d] = std::min(times[d] * file_chunks[d], std::max<int64_t>(1, array.shape(d) + file_chunks[d] - 1));
+  std::vector<AxisChunks> axes;
+  for (int d = 0; d < times.size(); ++d) {
+    const int64_t extent = array.shape(d), before = origin[d] % file_chunks[d];
+    const int64_t chunk = std::min(times[d] * file_chunks[d], std::max<int64_t>(1, extent + file_chunks[d] - 1));
+    if (before == 0 || extent == 0) {
+      axes.emplace_back(extent, chunk);
+      continue;
+    }
+    // The first one ends where a chunk of the file does.
+    std::vector<int64_t> extents{std::min(extent, file_chunks[d] - before)};
+    for (int64_t left = extent - extents[0]; left > 0; left -= extents.back()) extents.push_back(std::min(left, chunk));
+    axes.emplace_back(extents);
   }
-  return array.rechunk(Grid::regular(array.shape(), chunk));
+  return array.rechunk(Grid(std::move(axes)));
 }
 
 // What rank 0, which sees what is there, says that the file is written as.
@@ -139,6 +160,102 @@ std::vector<io::OutputSpec> with_groups(std::vector<io::OutputSpec> specs, const
   return specs;
 }
 
+// What is written to an output that exists.
+struct OutputRun {
+  const comm::Call& call;
+  const std::string& file;
+  io::OutputFile* output;  // of rank 0, null elsewhere
+  const std::vector<std::shared_ptr<io::Writer>>& writers;
+  const std::vector<Array>& arrays;
+  const plan::Plan& plan;
+  std::vector<bool> encodes;       // whether chunks of the arrays are encoded
+  std::vector<Dims> origins = {};  // where the arrays begin in their data sets; empty: all at the beginning
+};
+
+// Computes and writes the arrays, and commits.
+void write_output(const OutputRun& run, exec::SavedOutput* saved) {
+  Runtime& runtime = Runtime::current();
+  comm::Communicator& communicator = runtime.communicator();
+  const std::vector<std::shared_ptr<io::Writer>>& writers = run.writers;
+  exec::EncodedChunks::Note note;
+  if (saved != nullptr) {
+    note = [&](size_t item, const io::PlacedChunk& placed, std::span<const std::byte> bytes) {
+      saved->note(item, placed, bytes);
+    };
+  }
+  exec::EncodedChunks encoded(communicator, run.output, run.file, writers, note);
+  std::vector<Sink> sinks;
+  for (size_t i = 0; i < writers.size(); ++i) {
+    const std::shared_ptr<io::Writer>& writer = writers[i];
+    const auto region_of = [origin = run.origins.empty() ? Dims() : run.origins[i]](Region box) {
+      for (int d = 0; d < origin.size(); ++d) box.start[d] += origin[d];
+      return box;
+    };
+    Sink sink{Sink::Kind::write, run.plan.results[i]};
+    if (saved != nullptr) sink.done = saved->done(i);
+    if (!run.encodes[i]) {
+      sink.write = [&, i, writer, region_of](const Region& box, const void* data, std::span<std::byte> /*scratch*/) {
+        if (box.elements() == 0) return;
+        writer->write(region_of(box), data);
+        const auto bytes = static_cast<size_t>(box.elements() * local::itemsize(writer->spec().dtype));
+        if (saved != nullptr) saved->note(i, box, {static_cast<const std::byte*>(data), bytes});
+      };
+    } else {
+      sink.whole = true;
+      sink.scratch_bytes = writer->encode_scratch_bytes();
+      sink.write = [&, i, writer, region_of](const Region& box, const void* data, std::span<std::byte> scratch) {
+        write_filtered(*writer, region_of(box), data, scratch,
+                       [&](const Dims& chunk, std::span<const std::byte> bytes) { encoded.put(i, chunk, bytes); });
+      };
+    }
+    sinks.push_back(std::move(sink));
+  }
+  exec::execute(nodes_of(run.arrays), run.plan, sinks, run.call.name);
+
+  // Every rank's data is in place before the creating rank commits; its failure is everyone's.
+  std::exception_ptr error;
+  try {
+    encoded.flush();
+    if (saved != nullptr) saved->flush();
+    // commit() sends what this node wrote to the device.
+    if (communicator.node_of(runtime.rank()) != communicator.node_of(/*rank=*/0))
+      for (const auto& writer : writers) writer->sync();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  comm::agree(communicator, error, run.call);
+  try {
+    encoded.hand_over();
+    if (run.output != nullptr) run.output->commit();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  comm::agree(communicator, error, run.call);
+  if (saved != nullptr) saved->complete();
+  for (const auto& writer : writers) runtime.internals().written_bytes += writer->bytes_written();
+}
+
+// An axis of so many, counted from the end where negative.
+int checked_axis(int axis, int ndim) {
+  if (axis < -ndim || axis >= ndim)
+    throw local::IndexError(fmt::format("axis {} is out of bounds for an array of dimension {}", axis, ndim));
+  return axis < 0 ? axis + ndim : axis;
+}
+
+// Axes that can grow need chunks, which are large enough to be worth reading where the array is still small.
+void make_growing(io::OutputSpec& spec, const std::vector<int>& axes, const io::Format& format) {
+  if (!axes.empty() && format.name() != "HDF5")
+    throw local::NotSupported(fmt::format("'{}' would be of the format {}: axes that can grow are made in HDF5 files",
+                                          spec.object, format.name()));
+  for (const int axis : axes) spec.unlimited.push_back(checked_axis(axis, spec.shape.size()));
+  if (axes.empty() || spec.chunks) return;
+  Dims chunks = io::usual_chunks(spec.shape, spec.dtype, kFilteredChunkBytes);
+  while (local::element_count(chunks) * local::itemsize(spec.dtype) < kGrowingChunkBytes) {
+    for (const int axis : spec.unlimited) chunks[axis] *= 2;
+  }
+  spec.chunks = chunks;
+}
+
 // `own` is empty, or has what belongs to each item.
 void store_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options,
                  const std::vector<detail::OutputItem>& own = {}, const detail::GroupAttributes& groups = {}) {
@@ -159,6 +276,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
       const std::optional<Dims>& chunks = mine != nullptr ? mine->chunks : options.chunks;
       if (chunks && chunks->size() == item.array.ndim()) spec.chunks = chunks;
       spec.filters = mine != nullptr ? mine->filters : options.filters;
+      make_growing(spec, options.unlimited, format);
       if (!spec.filters.empty() && !spec.chunks)
         spec.chunks = io::usual_chunks(spec.shape, spec.dtype, kFilteredChunkBytes);
     }
@@ -166,7 +284,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
     format.prepare(spec);
     // Where chunks are files, each is made by one rank.
     const bool whole = spec.chunks && (!spec.filters.empty() || format.has_chunk_files());
-    arrays.push_back(whole ? aligned(item.array, *spec.chunks) : item.array);
+    arrays.push_back(whole ? aligned(item.array, *spec.chunks, Dims::filled(item.array.ndim(), 0)) : item.array);
     const std::map<std::string, std::string>& provenance = runtime.internals().provenance;
     spec.attributes.insert(provenance.begin(), provenance.end());
     if (!provenance.empty()) spec.attributes["quarry_chunks"] = local::to_string(arrays.back().chunks().largest());
@@ -209,60 +327,187 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   }
 
   std::optional<exec::SavedOutput> saved;
-  exec::EncodedChunks::Note note;
   if (options.resume) {
     std::vector<exec::SavedOutput::Item> saved_items;
     for (size_t i = 0; i < items.size(); ++i) saved_items.push_back({writers[i], arrays[i].chunks()});
     saved.emplace(communicator, file, std::move(saved_items), output.get(), resumed);
-    note = [&](size_t item, const io::PlacedChunk& placed, std::span<const std::byte> bytes) {
-      saved->note(item, placed, bytes);
-    };
   }
-  exec::EncodedChunks encoded(communicator, output.get(), file, writers, note);
-  std::vector<Sink> sinks;
-  for (size_t i = 0; i < items.size(); ++i) {
-    const std::shared_ptr<io::Writer>& writer = writers[i];
-    Sink sink{Sink::Kind::write, plan.results[i]};
-    if (saved) sink.done = saved->done(i);
-    if (specs[i].filters.empty()) {
-      sink.write = [&, i, writer](const Region& box, const void* data, std::span<std::byte> /*scratch*/) {
-        if (box.elements() == 0) return;
-        writer->write(box, data);
-        const auto bytes = static_cast<size_t>(box.elements() * local::itemsize(writer->spec().dtype));
-        if (saved) saved->note(i, box, {static_cast<const std::byte*>(data), bytes});
-      };
-    } else {
-      sink.whole = true;
-      sink.scratch_bytes = writer->encode_scratch_bytes();
-      sink.write = [&, i, writer](const Region& box, const void* data, std::span<std::byte> scratch) {
-        write_filtered(*writer, box, data, scratch,
-                       [&](const Dims& chunk, std::span<const std::byte> bytes) { encoded.put(i, chunk, bytes); });
-      };
-    }
-    sinks.push_back(std::move(sink));
-  }
-  exec::execute(nodes_of(arrays), plan, sinks, call.name);
+  std::vector<bool> encodes;
+  for (const io::OutputSpec& spec : specs) encodes.push_back(!spec.filters.empty());
+  write_output({call, file, output.get(), writers, arrays, plan, std::move(encodes)}, saved ? &*saved : nullptr);
+}
 
-  // Every rank's data is in place before the creating rank commits; its failure is everyone's.
-  try {
-    encoded.flush();
-    if (saved) saved->flush();
-    // commit() sends what this node wrote to the device.
-    if (communicator.node_of(runtime.rank()) != communicator.node_of(/*rank=*/0))
-      for (const auto& writer : writers) writer->sync();
-  } catch (...) {
-    error = std::current_exception();
+// ---- data sets that are there ----
+
+// What rank 0 finds of the items in the file, each as Dataset::serialize(); empty: it is not there.
+std::vector<std::shared_ptr<io::Dataset>> datasets_there(const std::string& file,
+                                                         const std::vector<ma::FilledItem>& items,
+                                                         const StoreOptions& options) {
+  Runtime& runtime = Runtime::current();
+  comm::Communicator& communicator = runtime.communicator();
+  std::vector<std::shared_ptr<io::Dataset>> found(items.size());
+  std::exception_ptr error;
+  if (runtime.rank() == 0) {
+    try {
+      std::set<std::string> paths;
+      std::error_code none;
+      if (options.append && std::filesystem::exists(file, none))
+        for (const io::ObjectInfo& object : io::list_objects(file)) paths.insert(object.path);
+      for (size_t i = 0; i < items.size(); ++i)
+        if (options.region || paths.contains(items[i].item.path))
+          found[i] = io::Dataset::open(file, items[i].item.path);
+      const auto count = std::ranges::count_if(found, [](const auto& dataset) { return dataset != nullptr; });
+      const auto missing = std::ranges::find(found, nullptr);
+      if (count > 0 && missing != found.end())
+        throw local::InvalidArgument(
+            fmt::format("cannot append to '{}': some of the data sets are there, and '{}' is not", file,
+                        items[static_cast<size_t>(missing - found.begin())].item.path));
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(communicator, error, {"store", std::hash<std::string>()(file)});
+  for (std::shared_ptr<io::Dataset>& dataset : found) {
+    const std::string bytes = communicator.broadcast_string(dataset ? dataset->serialize() : "", 0);
+    if (!dataset && !bytes.empty()) dataset = io::Dataset::deserialize(bytes);
+  }
+  return found;
+}
+
+// What masked elements are in the file is said by its attribute already.
+void check_fill_value(const io::DatasetInfo& info, const std::optional<Scalar>& fill_value) {
+  if (!fill_value) return;
+  const auto bytes_of = [&](const Scalar& value) {
+    std::array<std::byte, 16> bytes{};
+    value.store(info.dtype, bytes.data());
+    return bytes;
+  };
+  const auto stated = info.attributes.find("_FillValue");
+  bool same = false;
+  if (stated != info.attributes.end()) {
+    if (const auto* integer = std::get_if<int64_t>(&stated->second)) same = bytes_of(*integer) == bytes_of(*fill_value);
+    if (const auto* real = std::get_if<double>(&stated->second)) same = bytes_of(*real) == bytes_of(*fill_value);
+  }
+  if (same) return;
+  throw local::InvalidArgument(
+      fmt::format("'{}' in '{}' {}: masked elements cannot be written to it; fill them by ma.filled", info.object,
+                  info.file, stated == info.attributes.end() ? "has no _FillValue" : "has another _FillValue"));
+}
+
+// The array as all axes of the data set have it, and what is changed.
+std::pair<Array, io::ChangeSpec> change_of(const ma::FilledItem& item, const io::DatasetInfo& info,
+                                           const StoreOptions& options) {
+  Array array = item.item.array;
+  io::ChangeSpec change{info.object, info.shape, info.dtype, {}};
+  const auto fail = [&](const std::string& reason) {
+    throw local::InvalidArgument(fmt::format("cannot {} '{}' in '{}': {}", options.append ? "append to" : "change",
+                                             info.object, info.file, reason));
+  };
+  if (array.dtype() != info.dtype)
+    fail(fmt::format("it is of dtype {}, and the array of {}; convert that by astype", local::name(info.dtype),
+                     local::name(array.dtype())));
+  check_fill_value(info, item.fill_value);
+  if (options.append) {
+    if (info.shape.empty()) fail("it has no axes");
+    const int axis = checked_axis(*options.append, info.shape.size());
+    Dims wanted = info.shape;
+    if (array.ndim() == info.shape.size()) wanted[axis] = array.shape(axis);
+    if (wanted != array.shape())
+      fail(fmt::format("its shape is {}, and the array's {}: they may differ along axis {} alone",
+                       local::to_string(info.shape), local::to_string(array.shape()), axis));
+    Dims start = Dims::filled(info.shape.size(), 0);
+    start[axis] = info.shape[axis];
+    change.append = axis;
+    change.region = Region::box(start, wanted);
+    return {array, change};
+  }
+  const StoredBox box = resolve_box(*options.region, info.shape);
+  if (box.shape() != array.shape())
+    fail(fmt::format("the region is of shape {}, and the array of {}", local::to_string(box.shape()),
+                     local::to_string(array.shape())));
+  change.region = box.region;
+  // Axes that an integer picks from.
+  std::vector<local::IndexItem> index;
+  for (const bool is_kept : box.kept) {
+    if (is_kept)
+      index.emplace_back(Slice{});
+    else
+      index.emplace_back(local::newaxis);
+  }
+  if (array.ndim() < info.shape.size()) array = std::as_const(array)[std::span<const local::IndexItem>(index)];
+  return {array, change};
+}
+
+void check_change_options(const StoreOptions& options) {
+  const auto reject = [&](bool is_given, const char* what) {
+    if (is_given)
+      throw local::InvalidArgument(fmt::format("{} does not go with {}", options.append ? "append" : "region", what));
+  };
+  reject(options.append && options.region, "region");
+  reject(options.overwrite, "overwrite: what is there is changed");
+  reject(options.resume, "resume");
+  reject(options.region && !options.unlimited.empty(), "unlimited axes: the data set is there");
+}
+
+// False where none of the data sets is there that are appended to.
+bool change_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options) {
+  Runtime& runtime = Runtime::current();
+  comm::Communicator& communicator = runtime.communicator();
+  check_change_options(options);
+  const std::vector<std::shared_ptr<io::Dataset>> found = datasets_there(file, items, options);
+  if (items.empty() || !found[0]) return false;
+  std::vector<Array> arrays;
+  std::vector<io::ChangeSpec> changes;
+  uint64_t hash = std::hash<std::string>()(file);
+  for (size_t i = 0; i < items.size(); ++i) {
+    auto [array, change] = change_of(items[i], found[i]->info(), options);
+    for (const int64_t extent : change.region.start) hash = hash * 31 + static_cast<uint64_t>(extent);
+    arrays.push_back(std::move(array));
+    changes.push_back(std::move(change));
+  }
+  exec::end_if_planned(nodes_of(arrays), /*write=*/true);
+  comm::Call call{"store", hash, [&] { return fmt::format("a change of {}", file); }};
+  std::unique_ptr<io::OutputFile> output;
+  std::vector<std::string> layouts(items.size());
+  std::vector<std::shared_ptr<io::Writer>> writers;
+  std::exception_ptr error;
+  if (runtime.rank() == 0) {
+    try {
+      output = io::OutputFile::change(file, changes);
+      for (size_t i = 0; i < items.size(); ++i) {
+        writers.push_back(output->writer(i));
+        layouts[i] = writers.back()->serialize();
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
   }
   comm::agree(communicator, error, call);
-  try {
-    encoded.hand_over();
-    if (creator) output->commit();
-  } catch (...) {
-    error = std::current_exception();
+  std::vector<bool> encodes;
+  std::vector<Dims> origins;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string layout = communicator.broadcast_string(layouts[i], 0);
+    if (!output) writers.push_back(io::Writer::deserialize(layout));
+    const io::OutputSpec& spec = writers[i]->spec();
+    origins.push_back(changes[i].region.start);
+    encodes.push_back(!spec.filters.empty());
+    if (encodes[i]) arrays[i] = aligned(arrays[i], *spec.chunks, origins[i]);
   }
-  comm::agree(communicator, error, call);
-  if (saved) saved->complete();
-  for (const auto& writer : writers) runtime.internals().written_bytes += writer->bytes_written();
+  const plan::Plan plan = exec::make_plan(nodes_of(arrays));
+  call.hash = call.hash * 31 + plan.hash;
+  write_output({call, file, output.get(), writers, arrays, plan, std::move(encodes), std::move(origins)}, nullptr);
+  return true;
+}
+
+// As the options say.
+void store_as(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options) {
+  if (!options.append && !options.region) return store_items(file, items, options);
+  if (change_items(file, items, options)) return;
+  StoreOptions first = options;
+  first.unlimited.push_back(*options.append);
+  for (const auto& [item, fill_value] : items)
+    if (item.array.ndim() == 0) throw local::InvalidArgument("append: an array without axes cannot be appended to");
+  store_items(file, items, first);
 }
 
 }  // namespace
@@ -270,10 +515,10 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
 void store(const std::string& file, const std::vector<StoreItem>& items, const StoreOptions& options) {
   std::vector<ma::FilledItem> all;
   for (const StoreItem& item : items) all.push_back({item});
-  store_items(file, all, options);
+  store_as(file, all, options);
 }
 void ma::store(const std::string& file, const std::vector<FilledItem>& items, const StoreOptions& options) {
-  store_items(file, items, options);
+  store_as(file, items, options);
 }
 
 void detail::store_outputs(const std::string& file, const std::vector<OutputItem>& items, const GroupAttributes& groups,

@@ -198,6 +198,20 @@ std::unique_ptr<OutputFile> OutputFile::create(const std::string& file, std::vec
   return format_to_write(file).create(file, std::move(specs), overwrite);
 }
 
+std::unique_ptr<OutputFile> OutputFile::change(const std::string& file, std::vector<ChangeSpec> specs) {
+  return format_of(file).change(file, std::move(specs));
+}
+std::unique_ptr<OutputFile> Format::change(const std::string& file, std::vector<ChangeSpec> /*specs*/) const {
+  throw local::NotSupported(
+      fmt::format("'{}' is of the format {}: only HDF5 files are appended to or changed in part", file, name()));
+}
+
+std::span<const std::byte> Writer::encode_part(const local::Dims& chunk, const local::Dims& start, const void* from,
+                                               const local::Dims& strides, const local::Dims& count,
+                                               std::span<std::byte> scratch) const {
+  for (const int64_t first : start) QUARRY_CHECK(first == 0);
+  return encode(chunk, from, strides, count, scratch);
+}
 std::vector<std::byte> Writer::encode(const local::Dims& chunk, const void* from, const local::Dims& count) const {
   std::vector<std::byte> scratch(static_cast<size_t>(encode_scratch_bytes()));
   const std::span<const std::byte> encoded =

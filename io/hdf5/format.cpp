@@ -25,9 +25,11 @@ class Hdf5Format final : public Format {
 
   bool has_groups() const override { return true; }
   std::shared_ptr<Dataset> open(const std::string& file, const std::string& object) const override {
+    finish_change(file);
     return open_dataset(file, object);
   }
   std::vector<ObjectInfo> list(const std::string& file, const std::string& object) const override {
+    finish_change(file);
     return list_objects(file, object);
   }
   void for_each_stored(const Dataset& dataset, int64_t bytes,
@@ -37,7 +39,12 @@ class Hdf5Format final : public Format {
   std::shared_ptr<Dataset> dataset(const std::string& layout) const override { return dataset_of(layout); }
   std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs,
                                      bool overwrite) const override {
+    finish_change(file);
     return create_output(file, std::move(specs), overwrite);
+  }
+  std::unique_ptr<OutputFile> change(const std::string& file, std::vector<ChangeSpec> specs) const override {
+    finish_change(file);
+    return change_output(file, std::move(specs));
   }
   std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const override {
     return resume_output(file, kept);

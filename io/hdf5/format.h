@@ -21,6 +21,10 @@ bool for_each_stored_chunk(const Dataset& dataset, const std::function<bool(cons
 // --- io/hdf5/write ---
 
 std::unique_ptr<OutputFile> create_output(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
+// As OutputFile::change().
+std::unique_ptr<OutputFile> change_output(const std::string& file, std::vector<ChangeSpec> specs);
+// Completes a change of the file that was interrupted. Does nothing to others. Throws IoError.
+void finish_change(const std::string& file);
 std::unique_ptr<OutputFile> resume_output(const std::string& file, const std::string& kept);
 std::shared_ptr<Writer> writer_of(const std::string& layout);
 

@@ -45,13 +45,6 @@ class Descriptor {
 
 std::string directory_of(std::string path) { return ::dirname(path.data()); }
 
-// Symbolic links followed; none where there is no such file.
-std::optional<std::string> real_path(const std::string& file) {
-  const std::unique_ptr<char, void (*)(void*)> real(::realpath(file.c_str(), nullptr), std::free);
-  if (!real) return std::nullopt;
-  return real.get();
-}
-
 bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
 bool unchanged(const struct stat& a, const struct stat& b) {
@@ -88,6 +81,23 @@ int64_t copy_some(int from, int to, int64_t offset, int64_t bytes) {
 }
 
 }  // namespace
+
+std::optional<std::string> real_path(const std::string& file) {
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(file.c_str(), nullptr), std::free);
+  if (!real) return std::nullopt;
+  return real.get();
+}
+
+bool is_named(int fd, const std::string& path) {
+  struct stat mine {
+  }, named{};
+  return ::fstat(fd, &mine) == 0 && ::stat(path.c_str(), &named) == 0 && same_file(mine, named);
+}
+
+void sync_folder_of(const std::string& path) {
+  const Descriptor directory(::open(directory_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory >= 0) ::fsync(directory);
+}
 
 std::string unfinished_path(const std::string& file) { return real_path(file).value_or(file) + ".partial"; }
 std::string job_path(const std::string& unfinished) { return unfinished + ".job"; }
@@ -179,9 +189,7 @@ void Replacement::open_alone(bool empty) {
       throw local::IoError(fmt::format("cannot write '{}': another process is writing '{}'", name_, path));
     }
     // Its last owner may have renamed or removed it since it was opened.
-    struct stat mine {
-    }, named{};
-    if (::fstat(fd, &mine) == 0 && ::stat(path.c_str(), &named) == 0 && same_file(mine, named)) {
+    if (is_named(fd, path)) {
       fd_ = fd;
       try {
         partial_.emplace(path, /*kept=*/!empty);
@@ -256,8 +264,7 @@ void Replacement::commit() {
                                      : exists ? "changed"
                                               : "removed"));
   partial_->rename_to(target_);
-  const Descriptor directory(::open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory >= 0) ::fsync(directory);
+  sync_folder_of(target_);
 }
 
 }  // namespace quarry::io

@@ -11,6 +11,12 @@
 
 namespace quarry::io {
 
+// Symbolic links followed; none where there is no such file.
+std::optional<std::string> real_path(const std::string& file);
+// Whether the open file is the one of that name.
+bool is_named(int fd, const std::string& path);
+// Sends what names are in the folder of a file to the device, as far as that can be done.
+void sync_folder_of(const std::string& path);
 // Where the Replacement of a file is: NAME.partial, of the file that symbolic links lead to.
 std::string unfinished_path(const std::string& file);
 // Beside it, what a run that can be resumed notes of itself. Gone as soon as another run begins anew.

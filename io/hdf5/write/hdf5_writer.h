@@ -14,6 +14,9 @@
 
 namespace quarry::io::hdf5 {
 
+// What the serialized layout of a writer begins with.
+enum class WriterKind : uint8_t { created, change };
+
 class Hdf5Writer final : public Writer {
  public:
   // `stored` describes what was created, at its place while it is written; `name` is the file as the user named it;

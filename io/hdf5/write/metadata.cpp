@@ -24,7 +24,7 @@ constexpr int64_t kChecksumBytes = 4, kMaskBytes = 4;
 // Little-endian fields of metadata that goes to one place after the other in a file.
 class MetadataWriter {
  public:
-  MetadataWriter(const ByteFile& file, const FileFormat& format, int64_t at) : file_(file), format_(format), at_(at) {}
+  MetadataWriter(MetadataTarget& file, const FileFormat& format, int64_t at) : file_(file), format_(format), at_(at) {}
 
   void signature(std::string_view text) {
     for (const char letter : text) bytes_.push_back(static_cast<std::byte>(letter));
@@ -57,7 +57,7 @@ class MetadataWriter {
   }
 
  private:
-  const ByteFile& file_;
+  MetadataTarget& file_;
   const FileFormat& format_;
   int64_t at_;
   std::vector<std::byte> bytes_;
@@ -199,7 +199,7 @@ int64_t write_fixed_array(MetadataWriter& out, const NewIndex& made, const Dims&
 // ---- What names the index ----
 
 // Changes bytes of a metadata block and its checksum.
-void patch(const ByteFile& file, int64_t at, const std::vector<std::byte>& bytes,
+void patch(MetadataTarget& file, int64_t at, const std::vector<std::byte>& bytes,
            const std::optional<std::pair<int64_t, int64_t>>& checked) {
   file.write_at(at, bytes);
   if (!checked) return;
@@ -215,7 +215,7 @@ std::vector<std::byte> number(uint64_t value, int width) {
   return bytes;
 }
 
-void set_layout(const ByteFile& file, const NewIndex& made, int64_t address, uint64_t single_bytes) {
+void set_layout(MetadataTarget& file, const NewIndex& made, int64_t address, uint64_t single_bytes) {
   const int64_t at = made.message_at + made.layout.address_at;
   const auto relative = static_cast<uint64_t>(address - made.format.base);
   if (made.layout.sized_single) {
@@ -261,6 +261,23 @@ bool is_managed(hid_t create) {
 
 }  // namespace
 
+void MetadataTarget::read_at(int64_t offset, std::span<std::byte> to) const {
+  file_.read_at(offset, to);
+  const int64_t end = offset + std::ssize(to);
+  for (const Patch& patch : patches_) {
+    const int64_t first = std::max(offset, patch.at), last = std::min(end, patch.at + std::ssize(patch.bytes));
+    if (first < last)
+      std::memcpy(to.data() + (first - offset), patch.bytes.data() + (first - patch.at),
+                  static_cast<size_t>(last - first));
+  }
+}
+
+void MetadataTarget::write_at(int64_t offset, std::span<const std::byte> from) {
+  if (offset >= kept_bytes_) return file_.write_at(offset, from);
+  QUARRY_CHECK(offset + std::ssize(from) <= kept_bytes_);
+  patches_.push_back({offset, {from.begin(), from.end()}});
+}
+
 void serialize(const NewIndex& made, ByteWriter& out) {
   const LayoutMessage& layout = made.layout;
   out.put(made.format);
@@ -299,7 +316,7 @@ NewIndex deserialize_new_index(ByteReader& in) {
   return made;
 }
 
-std::optional<NewIndex> describe_new_index(hid_t file_id, hid_t dataset, const ByteSource& file) {
+std::optional<NewIndex> describe_index(hid_t file_id, hid_t dataset, const ByteSource& file) {
   const std::optional<FileFormat> format = file_format(file_id, file.size());
   if (!format) return std::nullopt;
   const Handle create = check_handle(H5Fget_create_plist(file_id), "file properties");
@@ -316,20 +333,51 @@ std::optional<NewIndex> describe_new_index(hid_t file_id, hid_t dataset, const B
     made.checked = message.checked;
     return false;
   });
-  if (made.layout.kind != LayoutMessage::Kind::chunked || made.layout.address != kNoAddress) return std::nullopt;
+  if (made.layout.kind != LayoutMessage::Kind::chunked) return std::nullopt;
   const bool known = made.layout.index == Index::btree || made.layout.index == Index::fixed_array ||
                      (made.layout.index == Index::single && made.layout.sized_single);
   if (!known) return std::nullopt;
   return made;
 }
 
-bool ends_where_it_says(const ByteSource& file, const FileFormat& format) {
-  std::vector<std::byte> bytes(static_cast<size_t>(format.offset_bytes));
-  file.read_at(end_place(file, format).at, bytes);
-  return Cursor(bytes, "the superblock").number(format.offset_bytes) == static_cast<uint64_t>(file.size());
+std::optional<NewIndex> describe_new_index(hid_t file_id, hid_t dataset, const ByteSource& file) {
+  std::optional<NewIndex> made = describe_index(file_id, dataset, file);
+  if (made && made->layout.address != kNoAddress) made.reset();
+  return made;
 }
 
-int64_t index_chunks(const ByteFile& file, const NewIndex& made, const Dims& shape, int64_t itemsize,
+int64_t stated_end(const ByteSource& file, const FileFormat& format) {
+  std::vector<std::byte> bytes(static_cast<size_t>(format.offset_bytes));
+  file.read_at(end_place(file, format).at, bytes);
+  const uint64_t end = Cursor(bytes, "the superblock").number(format.offset_bytes);
+  return end <= static_cast<uint64_t>(INT64_MAX) ? static_cast<int64_t>(end) : -1;
+}
+
+bool ends_where_it_says(const ByteSource& file, const FileFormat& format) {
+  return stated_end(file, format) == file.size();
+}
+
+bool set_extent(MetadataTarget& file, const FileFormat& format, int64_t header, const Dims& shape, int axis,
+                int64_t extent) {
+  bool is_set = false;
+  for_each_message(file, format, header, [&](const HeaderMessage& message) {
+    if (message.type != HeaderMessage::kDataspace) return true;
+    if (message.shared) return false;
+    Cursor body(message.body, "the dataspace message");
+    const uint64_t version = body.number(1), rank = body.number(1);
+    if (rank != static_cast<uint64_t>(shape.size())) damaged("the dataspace message");
+    const int64_t at = message.at + (version == 1 ? 8 : 4) + axis * format.length_bytes;
+    std::vector<std::byte> stated(static_cast<size_t>(format.length_bytes));
+    file.read_at(at, stated);
+    if (stated != number(static_cast<uint64_t>(shape[axis]), format.length_bytes)) damaged("the dataspace message");
+    patch(file, at, number(static_cast<uint64_t>(extent), format.length_bytes), message.checked);
+    is_set = true;
+    return false;
+  });
+  return is_set;
+}
+
+int64_t index_chunks(MetadataTarget& file, const NewIndex& made, const Dims& shape, int64_t itemsize,
                      const std::vector<PlacedChunk>& chunks, int64_t at) {
   if (chunks.empty()) return at;
   if (made.layout.index == Index::single) {
@@ -345,7 +393,7 @@ int64_t index_chunks(const ByteFile& file, const NewIndex& made, const Dims& sha
   return out.at();
 }
 
-void set_end(const ByteFile& file, const FileFormat& format, int64_t end) {
+void set_end(MetadataTarget& file, const FileFormat& format, int64_t end) {
   const EndPlace place = end_place(file, format);
   file.write_at(place.at, number(static_cast<uint64_t>(end), format.offset_bytes));
   if (!place.checked) return;

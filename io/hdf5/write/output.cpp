@@ -63,6 +63,9 @@ OutputSpec checked_spec(OutputSpec spec) {
   int64_t bytes = 0;
   if (__builtin_mul_overflow(local::element_count(spec.shape), item, &bytes))
     fail(fmt::format("the shape {} is more bytes than 64 bits count", local::to_string(spec.shape)));
+  for (const int axis : spec.unlimited)
+    if (axis < 0 || axis >= spec.shape.size())
+      fail(fmt::format("the shape {} has no axis {} that could grow", local::to_string(spec.shape), axis));
   if (spec.shape.empty()) {
     spec.chunks.reset();
     spec.filters.clear();
@@ -73,6 +76,7 @@ OutputSpec checked_spec(OutputSpec spec) {
       fail(fmt::format("filter {} cannot be written", filter.name));
   if (!spec.chunks) {
     if (!spec.filters.empty()) fail("filters need chunks");
+    if (!spec.unlimited.empty()) fail("axes that can grow need chunks");
     return spec;
   }
   if (spec.chunks->size() != spec.shape.size())
@@ -82,7 +86,8 @@ OutputSpec checked_spec(OutputSpec spec) {
   for (int d = 0; d < spec.shape.size(); ++d) {
     int64_t& extent = (*spec.chunks)[d];
     if (extent <= 0) fail(fmt::format("chunks {} are not positive", local::to_string(*spec.chunks)));
-    extent = std::min(extent, std::max<int64_t>(spec.shape[d], 1));
+    if (std::ranges::find(spec.unlimited, d) == spec.unlimited.end())
+      extent = std::min(extent, std::max<int64_t>(spec.shape[d], 1));
     if (__builtin_mul_overflow(chunk_bytes, extent, &chunk_bytes) || chunk_bytes > int64_t{UINT32_MAX})
       fail(fmt::format("chunks {} of {} have 4 GiB or more", local::to_string(*spec.chunks), local::name(spec.dtype)));
   }
@@ -112,11 +117,12 @@ void write_text(hid_t dataset, hid_t type, const OutputText& text, const std::st
 Handle create_dataset(hid_t parent, const std::string& path, const OutputSpec& spec) {
   const std::string context = fmt::format("cannot create '{}'", spec.object);
   const Handle type = spec.text ? text_type(*spec.text) : memory_type(spec.dtype);
-  hsize_t extents[local::kMaxDims], chunk[local::kMaxDims];
+  hsize_t extents[local::kMaxDims], limits[local::kMaxDims], chunk[local::kMaxDims];
   const int rank = spec.shape.size();
-  for (int d = 0; d < rank; ++d) extents[d] = static_cast<hsize_t>(spec.shape[d]);
+  for (int d = 0; d < rank; ++d) extents[d] = limits[d] = static_cast<hsize_t>(spec.shape[d]);
+  for (const int axis : spec.unlimited) limits[axis] = H5S_UNLIMITED;
   const Handle space =
-      check_handle(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, extents, nullptr), context);
+      check_handle(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, extents, limits), context);
   const Handle create = check_handle(H5Pcreate(H5P_DATASET_CREATE), context);
   // The library writes text itself.
   if (!spec.text) check_call(H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), context);
@@ -415,15 +421,16 @@ class Hdf5Output final : public OutputFile {
       for (const PlacedChunk& chunk : chunks) end = std::max(end, chunk.offset + chunk.bytes);
     }
     if (end == placed_begin_) return;
+    MetadataTarget file(*bytes_);
     for (size_t i = 0; i < placed_.size(); ++i) {
       if (!indexes_[i]) continue;
-      end = index_chunks(*bytes_, *indexes_[i], specs_[i].shape, local::itemsize(specs_[i].dtype), placed_[i],
+      end = index_chunks(file, *indexes_[i], specs_[i].shape, local::itemsize(specs_[i].dtype), placed_[i],
                          local::align_up(end, kMetadataAlignment));
     }
     bytes_->resize(end);
     for (const std::optional<NewIndex>& index : indexes_) {
       if (!index) continue;
-      set_end(*bytes_, index->format, end);
+      set_end(file, index->format, end);
       return;
     }
   }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "quarry/io/hdf5/filters.h"
+#include "quarry/io/hdf5/write/change_writer.h"
 #include "quarry/io/storage/inflate.h"
 #include "quarry/io/storage/pieces.h"
 #include "quarry/io/storage/strided.h"
@@ -34,6 +35,7 @@ std::string Hdf5Writer::layout() const {
   named.info.object = spec_.object;
   named.info.attributes = spec_.attributes;
   ByteWriter out;
+  out.put(WriterKind::created);
   hdf5::serialize(named, out);
   out.put_string(name_);
   out.put(places_);
@@ -137,6 +139,7 @@ void Hdf5Writer::sync() const {
 
 std::shared_ptr<Writer> writer_of(const std::string& layout) {
   ByteReader in(layout);
+  if (in.get<WriterKind>() == WriterKind::change) return change_writer_of(in);
   StoredDataset stored = deserialize(in);
   std::string name = in.get_string();
   const auto places = in.get<bool>();
