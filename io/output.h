@@ -42,7 +42,9 @@ struct OutputSpec {
   int version = 0;  // of the format, where it has several: Zarr's 2 or 3; 0: that of what is there, else the usual one
   // Axes that can grow; for HDF5, where they need chunks.
   std::vector<int> unlimited = {};
-};
+  // Names of the axes, as many as those or none; for HDF5. In the data set's group, a data set of one axis and that
+  // name becomes its scale, or an empty scale of that name is made.
+  std::vector<std::string> dims = {};
 };
 
 // A box of a data set that exists, to be written anew; or one behind its end along an axis that can grow.

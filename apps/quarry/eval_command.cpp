@@ -209,8 +209,9 @@ void check_change(const EvalOptions& options) {
   read_change_options(options, none);
   const char* const option = !options.append.empty()   ? "--append"
                              : !options.region.empty() ? "--region"
-                             : none.unlimited.empty()  ? nullptr
-                                                       : "--unlimited";
+                             : !none.unlimited.empty() ? "--unlimited"
+                             : none.dims.empty()       ? nullptr
+                                                       : "--dims";
   if (option == nullptr) return;
   if (options.output.empty()) throw InvalidArgument(fmt::format("{} needs an output (-o)", option));
   const auto reject = [&](bool is_given, const char* what) {
@@ -223,6 +224,7 @@ void check_change(const EvalOptions& options) {
   reject(options.resume, "--resume");
   reject(options.keep_going, "--keep-going");
   reject(!options.region.empty() && !none.unlimited.empty(), "--unlimited");
+  reject(!options.region.empty() && !none.dims.empty(), "--dims");
 }
 
 }  // namespace
@@ -268,6 +270,11 @@ RunCommand add_eval_command(CLI::App& parser) {
       ->type_name("'0:10,:'");
   command->add_option("--unlimited", options->unlimited, "Axes of the output that can grow later (HDF5)")
       ->type_name("AXIS,...");
+  command
+      ->add_option("--dims", options->dims,
+                   "Names of the output's axes; a data set of one axis and that name beside it holds the coordinates "
+                   "(HDF5, as netCDF)")
+      ->type_name("NAME,...");
   command->add_flag("--resume", options->resume,
                     "Keep what is done of the output where the run ends early, and go on with what an earlier run of "
                     "the same expression has kept, on any number of ranks (HDF5)");

@@ -117,6 +117,7 @@ void read_change_options(const EvalOptions& options, StoreOptions& store) {
   if (!options.region.empty()) store.region = parse_region(options.region);
   for (const std::string& axis : split_at_commas(options.unlimited))
     store.unlimited.push_back(parse_axis(axis, "--unlimited"));
+  if (!options.dims.empty()) store.dims = split_at_commas(options.dims);
 }
 
 std::string read_text(const std::string& path) {

@@ -12,13 +12,13 @@ struct EvalOptions {
   CommonOptions common;
   std::string expression, script, output;
   std::vector<std::string> inputs;
-  std::string append, region, unlimited;  // as they are given
+  std::string append, region, unlimited, dims;  // as they are given
   bool overwrite = false, keep_going = false, local = false, resume = false, masked = false, decode = false;
 };
 
 // Whether the output is a change of data sets that are there.
 inline bool is_change(const EvalOptions& options) { return !options.append.empty() || !options.region.empty(); }
-// What --append, --region and --unlimited say. Throws InvalidArgument.
+// What --append, --region, --unlimited and --dims say. Throws InvalidArgument.
 void read_change_options(const EvalOptions& options, StoreOptions& store);
 
 // One -i NAME=FILE:/PATH.

@@ -314,6 +314,9 @@ struct StoreOptions {
   // HDF5: axes that can grow later, from the end where negative. They need chunks, which are chosen where none are
   // given.
   std::vector<int> unlimited = {};
+  // HDF5: names of the axes, one for each of an array that has so many. A data set of one axis and that name beside the
+  // array, there already or stored with it, becomes its scale of coordinates, else an empty scale is made.
+  std::vector<std::string> dims = {};
   // HDF5: the array becomes elements [n, n + m) along this axis of the data set that is there, whose extent along it is
   // n, and m the array's; made, unlimited along it, where there is none. Throws InvalidArgument where other extents or
   // the dtype differ, or the data set cannot grow along the axis.

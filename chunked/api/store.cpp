@@ -256,6 +256,19 @@ void make_growing(io::OutputSpec& spec, const std::vector<int>& axes, const io::
   spec.chunks = chunks;
 }
 
+// Names that no array takes are a mistake.
+void check_dims(const std::vector<std::string>& dims, const std::vector<ma::FilledItem>& items,
+                const io::Format& format) {
+  if (dims.empty()) return;
+  if (format.name() != "HDF5")
+    throw local::NotSupported(
+        fmt::format("names of axes are for HDF5, and the output is of the format {}", format.name()));
+  if (std::ranges::any_of(items,
+                          [&](const ma::FilledItem& filled) { return filled.item.array.ndim() == std::ssize(dims); }))
+    return;
+  throw local::InvalidArgument(fmt::format("there are {} names of axes, and no array of so many", dims.size()));
+}
+
 // `own` is empty, or has what belongs to each item.
 void store_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options,
                  const std::vector<detail::OutputItem>& own = {}, const detail::GroupAttributes& groups = {}) {
@@ -265,6 +278,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   const io::Format& format = format_on_rank_0(file, communicator);
   bool resumed = false;
 
+  check_dims(options.dims, items, format);
   std::vector<io::OutputSpec> specs;
   std::vector<Array> arrays;
   for (const auto& [item, fill_value] : items) {
@@ -277,6 +291,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
       if (chunks && chunks->size() == item.array.ndim()) spec.chunks = chunks;
       spec.filters = mine != nullptr ? mine->filters : options.filters;
       make_growing(spec, options.unlimited, format);
+      if (std::ssize(options.dims) == spec.shape.size()) spec.dims = options.dims;
       if (!spec.filters.empty() && !spec.chunks)
         spec.chunks = io::usual_chunks(spec.shape, spec.dtype, kFilteredChunkBytes);
     }
@@ -447,6 +462,7 @@ void check_change_options(const StoreOptions& options) {
   reject(options.overwrite, "overwrite: what is there is changed");
   reject(options.resume, "resume");
   reject(options.region && !options.unlimited.empty(), "unlimited axes: the data set is there");
+  reject(options.region && !options.dims.empty(), "names of axes: the data set is there");
 }
 
 // False where none of the data sets is there that are appended to.

@@ -203,6 +203,87 @@ class Appends(CliTest):
         self.fails(2, "some of the data sets are there, and '/y' is not", "eval", "-f", "s.txt", "-o", "several.h5", "--append", "0")
 
 
+class Names(CliTest):
+    """Axes with names are dimension scales, as h5py and netCDF have them."""
+
+    def scales(self, name, key):
+        """By axis: the path of its scale."""
+        with h5py.File(self.path(name)) as file:
+            dataset = file[key]
+            return [[scale.name for scale in axis.values()] for axis in dataset.dims]
+
+    def test_coordinates_beside_the_array(self):
+        (self.dir / "s.txt").write_text("x = ones((4, 3, 2))\ntime = arange(4.0) * 10\nlat = arange(3.0)\n")
+        self.ok("eval", "-f", "s.txt", "-o", "n.h5:/g", "--dims", "time, lat,lon")
+        self.assertEqual(self.scales("n.h5", "g/x"), [["/g/time"], ["/g/lat"], ["/g/lon"]])
+        with h5py.File(self.path("n.h5")) as file:
+            group = file["g"]
+            for name in ["time", "lat", "lon"]:
+                self.assertTrue(h5py.h5ds.is_scale(group[name].id))
+            self.assertEqual(group["time"].attrs["NAME"], b"time")
+            self.assertEqual(group["lon"].shape, (2,))
+            self.assertTrue(group["lon"].attrs["NAME"].startswith(b"This is a netCDF dimension but not a netCDF variable."))
+            np.testing.assert_array_equal(group["time"][()], np.arange(4.0) * 10)
+            # h5py's own functions go on with them.
+            self.assertEqual(list(group["x"].dims[0].keys()), ["time"])
+        with h5py.File(self.path("n.h5"), "r+") as file:
+            file["g/y"] = np.zeros((4, 2))
+            file["g/y"].dims[0].attach_scale(file["g/time"])
+            file["g/x"].dims[1].detach_scale(file["g/lat"])
+        self.assertEqual(self.scales("n.h5", "g/x"), [["/g/time"], [], ["/g/lon"]])
+
+    def test_scales_that_are_there(self):
+        self.write("n.h5", time=np.arange(4.0))
+        for key in ["a", "b"]:
+            self.ok("eval", "ones((4, 5))", "-o", f"n.h5:/{key}", "--dims", "time,level")
+            self.assertEqual(self.scales("n.h5", key), [["/time"], ["/level"]])
+        # A scale forgets what is replaced.
+        self.ok("eval", "zeros((4, 4))", "-o", "n.h5:/a", "--dims", "time,other", "--overwrite")
+        self.ok("eval", "zeros((7, 4))", "-o", "n.h5:/b", "--overwrite")
+        self.assertEqual(self.scales("n.h5", "a"), [["/time"], ["/other"]])
+        with h5py.File(self.path("n.h5")) as file:
+            self.assertEqual([(file[r["dataset"]].name, r["dimension"]) for r in file["time"].attrs["REFERENCE_LIST"]], [("/a", 0)])
+            self.assertNotIn("REFERENCE_LIST", file["level"].attrs)
+        dump = subprocess.run(["h5dump", self.path("n.h5")], capture_output=True, text=True, check=False)
+        self.assertEqual(dump.returncode, 0, dump.stderr)
+
+    def test_a_coordinate_alone(self):
+        self.ok("eval", "arange(5.0)", "-o", "n.h5:/time", "--dims", "time")
+        with h5py.File(self.path("n.h5")) as file:
+            self.assertTrue(h5py.h5ds.is_scale(file["time"].id))
+            self.assertNotIn("DIMENSION_LIST", file["time"].attrs)
+
+    def test_axes_that_grow(self):
+        for i in range(3):
+            (self.dir / "s.txt").write_text(f"x = ones((2, 3))\ntime = arange(2.0) + {2 * i}\n")
+            self.ok("eval", "-f", "s.txt", "-o", "n.h5", "--append", "0", "--dims", "time,lat")
+        self.assertEqual(self.scales("n.h5", "x"), [["/time"], ["/lat"]])
+        np.testing.assert_array_equal(self.read("n.h5", "time"), np.arange(6.0))
+        self.assertEqual(self.read("n.h5", "x").shape, (6, 3))
+
+    def test_filters_and_ranks(self):
+        self.ok("eval", "ones((40, 30))", "-o", "n.h5:/x", "--dims", "time,lat", "--out-filter", "deflate", "--out-chunks", "7,30", ranks=2)
+        self.assertEqual(self.scales("n.h5", "x"), [["/time"], ["/lat"]])
+        np.testing.assert_array_equal(self.read("n.h5", "x"), np.ones((40, 30)))
+
+    def test_mistakes(self):
+        self.write("n.h5", lat=np.arange(4.0), wide=np.zeros((3, 3)))
+        for pattern, arguments in [
+            (r"there are 3 names of axes, and no array of so many", ["ones((4, 3))", "-o", "n.h5:/x", "--dims", "a,b,c"]),
+            (r"'b' is there twice", ["ones((4, 3))", "-o", "n.h5:/x", "--dims", "b,b"]),
+            (r"'' can be no name", ["ones((4, 3))", "-o", "n.h5:/x", "--dims", "b,,"]),
+            (r"'a/b' can be no name", ["ones((4, 3))", "-o", "n.h5:/x", "--dims", "a/b,c"]),
+            (r"axis 1 of '/x' cannot have the scale '/lat': it has 4 elements, and the axis 3", ["ones((4, 3))", "-o", "n.h5:/x", "--dims", "time,lat"]),
+            (r"the scale '/wide': it has not one axis", ["ones((4, 3))", "-o", "n.h5:/x", "--dims", "time,wide"]),
+            (r"'x' is the name of the data set, which has more than one axis", ["ones((4, 3))", "-o", "n.h5:/x", "--dims", "x,b"]),
+            (r"names of axes are for HDF5, and the output is of the format", ["ones((4, 3))", "-o", "n.npy", "--dims", "x,b"]),
+            (r"--dims needs an output", ["ones((4, 3))", "--dims", "x,b"]),
+            (r"--region does not go with --dims", ["ones((3, 3))", "-o", "n.h5:/wide", "--region", "...", "--dims", "x,b"]),
+        ]:
+            self.fails(2, pattern, "eval", *arguments)
+        self.assertEqual(self.keys("n.h5"), ["lat", "wide"])
+
+
 class Mistakes(CliTest):
     def setUp(self):
         super().setUp()

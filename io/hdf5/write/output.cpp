@@ -21,6 +21,7 @@
 #include "quarry/io/hdf5/types.h"
 #include "quarry/io/hdf5/write/hdf5_writer.h"
 #include "quarry/io/hdf5/write/metadata.h"
+#include "quarry/io/hdf5/write/scales.h"
 #include "quarry/io/storage/objects.h"
 #include "quarry/io/storage/replacement.h"
 #include "quarry/local/base/detail.h"
@@ -66,6 +67,7 @@ OutputSpec checked_spec(OutputSpec spec) {
   for (const int axis : spec.unlimited)
     if (axis < 0 || axis >= spec.shape.size())
       fail(fmt::format("the shape {} has no axis {} that could grow", local::to_string(spec.shape), axis));
+  check_dims(spec);
   if (spec.shape.empty()) {
     spec.chunks.reset();
     spec.filters.clear();
@@ -300,11 +302,14 @@ class Hdf5Output final : public OutputFile {
         create_group(opened, spec);
         continue;
       }
-      if (!place_->fresh() && object_exists(opened, spec.object))
+      if (!place_->fresh() && object_exists(opened, spec.object)) {
+        detach_scales(opened, spec.object);
         check_call(H5Ldelete(opened, spec.object.c_str(), H5P_DEFAULT),
                    fmt::format("cannot replace '{}' in '{}'", spec.object, file_));
+      }
       create_dataset(opened, spec.object, spec);
     }
+    attach_scales(opened, specs_);
     close_file(opened);
   }
 
