@@ -389,8 +389,17 @@ bool Endpoint::start_matched() {
     } catch (const local::Error& error) {
       start.transfer->fail(error.what());
     }
+    // A rank that was lost since the two met has been abandoned before this was under way.
+    if (const auto reason = loss_of(start.from)) transport_->abandon(start.from, *reason);
   }
   return true;
+}
+
+std::optional<std::string> Endpoint::loss_of(int job_rank) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* const peer = known(job_rank);
+  if (peer == nullptr || !peer->lost) return std::nullopt;
+  return peer->reason;
 }
 
 bool Endpoint::withdraw(uint32_t channel_id, const TransferPtr& transfer) {

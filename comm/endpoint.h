@@ -171,6 +171,8 @@ class Endpoint : public TransportSink {
   Channel& channel(uint32_t id);
   // With mutex_: a rank of the job of which this one knows something; null where it does not.
   const Peer* known(int job_rank) const;
+  // Why that rank is lost, if it is.
+  std::optional<std::string> loss_of(int job_rank) const;
   std::vector<int> known_ranks() const;
   void check_memory(MemoryKind memory, int job_rank) const;
   void dispatch(int from, const FrameHeader& header, std::span<const std::byte> payload);
