@@ -29,8 +29,6 @@ double patience_seconds() {
   return silence > 0 ? std::min(silence, kMost) : kMost;
 }
 
-constexpr auto kCountPeriod = std::chrono::milliseconds(500);
-
 // A receive whose size did not fit what was sent: the data goes nowhere.
 struct DrainTransfer : Transfer {
   std::vector<std::byte> memory;
@@ -560,7 +558,7 @@ void Endpoint::put(int job_rank, std::span<const std::byte> frame) {
 void Endpoint::send_counts() {
   const int64_t now = steady_clock::now().time_since_epoch().count();
   int64_t last = last_counts_ns_.load(std::memory_order_relaxed);
-  if (now - last < std::chrono::nanoseconds(kCountPeriod).count()) return;
+  if (now - last < std::chrono::nanoseconds(count_period_).count()) return;
   if (!last_counts_ns_.compare_exchange_strong(last, now)) return;
   for (const int r : known_ranks()) send_count(r, /*last=*/false);
 }

@@ -104,6 +104,8 @@ class Endpoint : public TransportSink {
 
   int64_t bytes_sent() const { return bytes_sent_; }        // data, to other ranks
   void count_sent(int64_t bytes) { bytes_sent_ += bytes; }  // by collectives
+  // How often others are told how many frames they must have seen. Before anything is sent.
+  void set_count_period(std::chrono::milliseconds period) { count_period_ = period; }
 
   // TransportSink
   void receive_frame(int from, std::span<const std::byte> frame) override;
@@ -225,6 +227,7 @@ class Endpoint : public TransportSink {
   std::atomic<int64_t> waiting_messages_{0};
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<int64_t> last_counts_ns_{0};
+  std::chrono::milliseconds count_period_{500};
   std::vector<int> given_up_;      // ranks that gave the job up, which the transport has not been told
   const double patience_seconds_;  // with ranks that do not come to the end although this one fails
   const int64_t frame_to_lose_;    // for tests, by QUARRY_FAULT_LOSE_MESSAGE; 0: none
