@@ -77,7 +77,8 @@ std::shared_ptr<const ByteFile> ByteFile::shared(const std::string& path) {
   const std::lock_guard lock(mutex);
   std::erase_if(*files, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<const ByteFile>& known = (*files)[opened->identity_];
-  if (auto file = known.lock()) return file;
+  // Clocks of file systems tick slowly: one that became longer is another one.
+  if (auto file = known.lock(); file && file->size() == opened->size()) return file;
   known = opened;
   return opened;
 }

@@ -153,6 +153,18 @@ TEST_F(ChangeTest, what_an_interrupted_change_left_behind_the_end_goes) {
   EXPECT_EQ(now(), expected);
 }
 
+TEST_F(ChangeTest, what_was_appended_is_seen_beside_who_has_the_old_file_open) {
+  make({.chunk = Dims{5, 4}, .unlimited = true});
+  const auto old = Dataset::open(path_, "/g/x");
+  const auto changed_at = fs::last_write_time(path_);
+  const auto output = OutputFile::change(path_, {spec({12, 0}, {300, 10}, 0)});
+  write(*output, Region::box({12, 0}, {300, 10}));
+  output->commit();
+  fs::last_write_time(path_, changed_at);  // as if the clock had not ticked meanwhile
+  EXPECT_EQ(now().size(), 3120U);
+  EXPECT_EQ(read_region(*old, Region::whole(kShape)).size(), 480U);
+}
+
 TEST_F(ChangeTest, a_file_that_another_program_has_open_is_refused) {
   make({});
   const int fd = ::open(path_.c_str(), O_RDONLY);
