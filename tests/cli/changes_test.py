@@ -125,14 +125,14 @@ class Regions(CliTest):
 
 
 class Appends(CliTest):
-    def check_append(self, dtype, layout, axis, counts, ranks=0, latest=False, first=0):
+    def check_append(self, dtype, layout, axis, counts, ranks=0, latest=False, first=0, **file_options):
         name = f"a{random.getrandbits(60)}.h5"
         shape = [11, 7]
         shape[axis] = first
         maxshape = [11, 7]
         maxshape[axis] = None
         expected = (np.arange(np.prod(shape)) % 100).reshape(shape).astype(dtype)
-        with h5py.File(self.path(name), "w", libver="latest" if latest else "earliest") as file:
+        with h5py.File(self.path(name), "w", libver=latest if isinstance(latest, tuple) else "latest" if latest else "earliest", **file_options) as file:
             file.create_dataset("g/x", data=expected, maxshape=tuple(maxshape), **layout)
             file["other"] = np.arange(1000)
         for i, count in enumerate(counts):
@@ -168,6 +168,13 @@ class Appends(CliTest):
     def test_newer_indexes(self):
         for options in [{}, {"compression": "gzip"}]:
             self.check_append("f8", {"chunks": (4, 5), **options}, 1, [1, 20], latest=True, first=4)
+
+    def test_kinds_of_files(self):
+        """Behind a user block; with managed free space; with newer superblocks and older indexes."""
+        for file_options in [{"userblock_size": 1024}, {"fs_strategy": "page", "fs_persist": True}, {"fs_strategy": "fsm", "fs_persist": True}, {"libver": ("v108", "v108")}]:
+            libver = file_options.pop("libver", None)
+            for options in [{}, {"compression": "gzip"}]:
+                self.check_append("f8", {"chunks": (4, 5), **options}, 0, [3, 9], first=2, latest=libver or False, **file_options)
 
     def test_ranks(self):
         for ranks in [2, 4]:
