@@ -319,6 +319,12 @@ class Mistakes(CliTest):
         self.assertEqual(self.contents("f.h5"), before)
         self.assertEqual(sorted(p.name for p in self.dir.iterdir()), ["f.h5"])
 
+    def test_filters_that_are_only_read(self):
+        self.write("f.h5", lzf=(np.zeros((4, 3)), {"compression": "lzf"}))
+        before = self.contents("f.h5")
+        self.fails(2, "cannot change '/lzf' in 'f.h5': filter 32000 is not written", "eval", "zeros((2, 3))", "-o", "f.h5:/lzf", "--region", ":2")
+        self.assertEqual(self.contents("f.h5"), before)
+
     def test_open_elsewhere(self):
         with h5py.File(self.path("f.h5"), "r"):
             self.fails(2, "'f.h5': another program has it open", "eval", "zeros((2, 3))", "-o", "f.h5:/grows", "--append", "0")

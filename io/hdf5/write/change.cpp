@@ -81,7 +81,8 @@ struct Item {
   int64_t header = 0;               // of the object
   std::optional<NewIndex> index;    // to be made anew
   std::vector<PlacedChunk> chunks;  // those that it has, numbered as they will be, then the new ones
-  std::string by_library;           // why the library writes it; empty: it does not
+  std::vector<StoredFilter> filters;
+  std::string by_library;  // why the library writes it; empty: it does not
 };
 
 class Hdf5Change final : public OutputFile {
@@ -171,6 +172,7 @@ class Hdf5Change final : public OutputFile {
     QUARRY_CHECK(found.state == Found::State::found && found.object.space && found.object.layout);
     check_limits(spec, *found.object.space);
     item.header = found.object.header;
+    item.filters = found.object.filters;
     ChangePlan& plan = item.plan;
     plan.before = before;
     plan.after = before;
@@ -371,6 +373,13 @@ class Hdf5Change final : public OutputFile {
 
   void leave_to_library(Item& item) {
     if (item.by_library.empty()) item.by_library = "another data set that is changed with it";
+    for (const StoredFilter& filter : item.filters) {
+      unsigned flags = 0;
+      const bool is_known = H5Zget_filter_info(filter.id, &flags) >= 0;
+      H5Eclear2(H5E_DEFAULT);
+      if (!is_known || (flags & H5Z_FILTER_CONFIG_ENCODE_ENABLED) == 0)
+        fail_unsupported(item.spec, fmt::format("filter {} is not written ({})", filter.id, item.by_library));
+    }
     local::log(local::LogLevel::info,
                fmt::format("'{}' in '{}' is changed by the HDF5 library in a copy of the file: {}", item.spec.object,
                            name_, item.by_library));
