@@ -38,6 +38,10 @@ class Format {
   // As Dataset::open() and list_objects(), of a regular file or a folder that is recognised.
   virtual std::shared_ptr<Dataset> open(const std::string& file, const std::string& object) const = 0;
   virtual std::vector<ObjectInfo> list(const std::string& file, const std::string& object) const = 0;
+  // The names of a data set's axes where each has one, else none. Throws as open().
+  virtual std::vector<std::string> axis_names(const std::string& /*file*/, const std::string& /*object*/) const {
+    return {};
+  }
   // Calls `use` with regions that together are what the file holds of a data set of this format, each no more than a
   // chunk or about `bytes`, until it returns false. What was never written may be left out.
   virtual void for_each_stored(const Dataset& dataset, int64_t bytes,

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <set>
 
@@ -41,19 +42,21 @@ class Conversion {
     job_.on_root([&] { check(objects); });
     std::vector<detail::OutputItem> items;
     std::set<std::string> paths;
+    const bool names = names_axes();
     for (const io::DatasetInfo& info : objects.arrays) {
+      if (names && objects.arrays.size() > 1 && is_empty_scale(info)) continue;
       items.push_back(item_of(info));
       if (!paths.insert(items.back().filled.item.path).second)
         throw InvalidArgument(fmt::format("two data sets would be stored as {}", items.back().filled.item.path));
     }
-    const std::vector<std::string> names(paths.begin(), paths.end());
+    const std::vector<std::string> all_paths(paths.begin(), paths.end());
     std::vector<Array> arrays;
     double bytes = 0;
     for (const detail::OutputItem& item : items) {
       arrays.push_back(item.filled.item.array);
       if (item.filters.empty()) bytes += static_cast<double>(arrays.back().nbytes());
     }
-    job_.on_root([&] { check_output(to_.file, names, options_.overwrite, bytes); });
+    job_.on_root([&] { check_output(to_.file, all_paths, options_.overwrite, bytes); });
     job_.note_inputs(std::vector<std::string>{options_.input});
     if (options_.common.plan()) {
       job_.print_plan("convert " + options_.input, arrays, /*write=*/true);
@@ -134,8 +137,38 @@ class Conversion {
       }
     }
     out.filled.item = {path_of(info), array};
+    name_axes(info, out);
     choose_layout(info, out);
     return out;
+  }
+
+  // From HDF5 to a new file of HDF5, where scales can be made as they were.
+  bool names_axes() const {
+    std::error_code none;
+    return &io::format_to_write(to_.file) == &io::format_of(from_.file) && !std::filesystem::exists(to_.file, none);
+  }
+
+  void name_axes(const io::DatasetInfo& info, detail::OutputItem& out) const {
+    if (!names_axes()) return;
+    out.dims = io::format_of(from_.file).axis_names(from_.file, info.object);
+    if (!is_scale(info)) return;
+    out.attributes.erase("CLASS");
+    out.attributes.erase("NAME");
+    const std::string& path = out.filled.item.path;  // perhaps another name
+    if (out.dims.size() == 1) out.dims[0] = path.substr(path.rfind('/') + 1);
+  }
+
+  static bool is_scale(const io::DatasetInfo& info) {
+    const auto found = info.attributes.find("CLASS");
+    return found != info.attributes.end() && found->second == io::Attribute("DIMENSION_SCALE");
+  }
+
+  // One that only gives an axis its name, as netCDF has it: it is made anew where it is needed.
+  static bool is_empty_scale(const io::DatasetInfo& info) {
+    const auto name = info.attributes.find("NAME");
+    const std::string* const text = name == info.attributes.end() ? nullptr : std::get_if<std::string>(&name->second);
+    return is_scale(info) && text != nullptr &&
+           text->starts_with("This is a netCDF dimension but not a netCDF variable");
   }
 
   // What the command line says; else as the data set has it, as far as the output's format does.

@@ -18,6 +18,7 @@ struct OutputItem {
   // In place of StoreOptions::chunks and filters.
   std::optional<Dims> chunks = {};
   std::vector<io::Filter> filters = {};
+  std::vector<std::string> dims = {};  // names of the axes, as StoreOptions::dims has them; none: they have none
 };
 // By the paths of groups.
 using GroupAttributes = std::map<std::string, std::map<std::string, io::Attribute>>;

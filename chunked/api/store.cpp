@@ -292,6 +292,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
       spec.filters = mine != nullptr ? mine->filters : options.filters;
       make_growing(spec, options.unlimited, format);
       if (std::ssize(options.dims) == spec.shape.size()) spec.dims = options.dims;
+      if (mine != nullptr) spec.dims = mine->dims;
       if (!spec.filters.empty() && !spec.chunks)
         spec.chunks = io::usual_chunks(spec.shape, spec.dtype, kFilteredChunkBytes);
     }

@@ -32,6 +32,10 @@ class Hdf5Format final : public Format {
     finish_change(file);
     return list_objects(file, object);
   }
+  std::vector<std::string> axis_names(const std::string& file, const std::string& object) const override {
+    finish_change(file);
+    return axis_names_of(file, object);
+  }
   void for_each_stored(const Dataset& dataset, int64_t bytes,
                        const std::function<bool(const local::Region&)>& use) const override {
     if (!for_each_stored_chunk(dataset, use)) Format::for_each_stored(dataset, bytes, use);

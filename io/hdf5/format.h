@@ -23,6 +23,8 @@ bool for_each_stored_chunk(const Dataset& dataset, const std::function<bool(cons
 std::unique_ptr<OutputFile> create_output(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
 // As OutputFile::change().
 std::unique_ptr<OutputFile> change_output(const std::string& file, std::vector<ChangeSpec> specs);
+// As Format::axis_names(): of scales that are in the data set's own group.
+std::vector<std::string> axis_names_of(const std::string& file, const std::string& object);
 // Completes a change of the file that was interrupted. Does nothing to others. Throws IoError.
 void finish_change(const std::string& file);
 std::unique_ptr<OutputFile> resume_output(const std::string& file, const std::string& kept);

@@ -254,6 +254,39 @@ class Names(CliTest):
         dump = subprocess.run(["h5dump", self.path("n.h5")], capture_output=True, text=True, check=False)
         self.assertEqual(dump.returncode, 0, dump.stderr)
 
+    def test_names_are_kept_by_convert(self):
+        with h5py.File(self.path("in.h5"), "w") as file:
+            group = file.create_group("g")
+            for name, values in [("time", np.arange(4.0)), ("lat", np.arange(3.0)), ("alone", np.arange(2.0))]:
+                group[name] = values
+                group[name].make_scale(name)
+            # As netCDF's library makes one that has no coordinates.
+            group["lon"] = np.zeros(2, ">f4")
+            group["lon"].make_scale(f"This is a netCDF dimension but not a netCDF variable.{2:10}")
+            for key, axes in [("x", ["time", "lat", "lon"]), ("y", ["time", "lat"]), ("square", ["time", "time"]), ("some", ["lat"])]:
+                group[key] = np.random.default_rng(1).normal(size=[{"time": 4, "lat": 3, "lon": 2}[a] for a in axes] + ([5] if key == "some" else []))
+                for axis, name in enumerate(axes):
+                    group[key].dims[axis].attach_scale(group[name])
+        self.ok("convert", "in.h5", "-o", "out.h5")
+        self.assertEqual(self.scales("out.h5", "g/x"), [["/g/time"], ["/g/lat"], ["/g/lon"]])
+        self.assertEqual(self.scales("out.h5", "g/y"), [["/g/time"], ["/g/lat"]])
+        for key in ["square", "some"]:  # which quarry does not make
+            self.assertEqual(self.scales("out.h5", f"g/{key}"), [[], []])
+        with h5py.File(self.path("in.h5")) as before, h5py.File(self.path("out.h5")) as after:
+            self.assertEqual(sorted(before["g"]), sorted(after["g"]))
+            for key in before["g"]:
+                np.testing.assert_array_equal(before["g"][key][()], after["g"][key][()])
+                self.assertEqual(h5py.h5ds.is_scale(before["g"][key].id), h5py.h5ds.is_scale(after["g"][key].id), key)
+                if "NAME" in before["g"][key].attrs:
+                    self.assertEqual(before["g"][key].attrs["NAME"], after["g"][key].attrs["NAME"])
+        # One of them alone, under another name.
+        self.ok("convert", "in.h5:/g/y", "-o", "one.h5:/z")
+        self.assertEqual(self.scales("one.h5", "z"), [["/time"], ["/lat"]])
+        self.ok("convert", "in.h5:/g/time", "-o", "t.h5:/hours")
+        with h5py.File(self.path("t.h5")) as file:
+            self.assertTrue(h5py.h5ds.is_scale(file["hours"].id))
+            self.assertEqual(list(file), ["hours"])
+
     def test_a_coordinate_alone(self):
         self.ok("eval", "arange(5.0)", "-o", "n.h5:/time", "--dims", "time")
         with h5py.File(self.path("n.h5")) as file:

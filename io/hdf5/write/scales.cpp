@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "quarry/io/hdf5/describe.h"
+#include "quarry/io/hdf5/format.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::io::hdf5 {
@@ -33,9 +34,14 @@ hobj_ref_t reference_to(hid_t file, const std::string& object) {
   return reference;
 }
 
-// A text of fixed size, as the format's description of scales wants it.
+// A text of fixed size, as the format's description of scales wants it; one that is there stays.
 void write_text(hid_t object, const char* name, const std::string& value) {
-  if (H5Aexists(object, name) > 0) return;
+  if (H5Aexists(object, name) > 0) {
+    const Handle there = check_handle(H5Aopen(object, name, H5P_DEFAULT), "dimension scale");
+    const Handle type = check_handle(H5Aget_type(there), "dimension scale");
+    if (H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) <= 0) return;
+    check_call(H5Adelete(object, name), "dimension scale");
+  }
   const Handle type = check_handle(H5Tcopy(H5T_C_S1), "dimension scale");
   check_call(H5Tset_size(type, value.size() + 1), "dimension scale");
   const Handle space = check_handle(H5Screate(H5S_SCALAR), "dimension scale");
@@ -84,7 +90,7 @@ void create_empty_scale(hid_t file, const std::string& path, int64_t extent, boo
       check_handle(H5Dcreate2(file, path.c_str(), H5T_IEEE_F32BE, space, H5P_DEFAULT, create, H5P_DEFAULT), context);
   write_text(dataset, "CLASS", "DIMENSION_SCALE");
   // By these words netCDF's library knows it.
-  write_text(dataset, "NAME", fmt::format("This is a netCDF dimension but not a netCDF variable. {:10}", extent));
+  write_text(dataset, "NAME", fmt::format("This is a netCDF dimension but not a netCDF variable.{:10}", extent));
 }
 
 void check_scale(hid_t file, const OutputSpec& spec, int axis, const std::string& path) {
@@ -160,28 +166,71 @@ void attach_scales(hid_t file, const std::vector<OutputSpec>& specs) {
   }
 }
 
+namespace {
+
+// Calls use(axis, scale) for every scale of an open data set that is still there.
+void for_each_scale(hid_t dataset, const auto& use) {
+  constexpr const char* kContext = "dimension scales";
+  if (H5Aexists(dataset, kScales) <= 0) return;
+  const Handle attribute = check_handle(H5Aopen(dataset, kScales, H5P_DEFAULT), kContext);
+  const Handle space = check_handle(H5Aget_space(attribute), kContext);
+  const Handle type = check_handle(H5Tvlen_create(H5T_STD_REF_OBJ), kContext);
+  std::vector<hvl_t> lists(static_cast<size_t>(check_call(H5Sget_simple_extent_npoints(space), kContext)));
+  check_call(H5Aread(attribute, type, lists.data()), kContext);
+  for (size_t axis = 0; axis < lists.size(); ++axis) {
+    for (size_t i = 0; i < lists[axis].len; ++i) {
+      const Handle scale(
+          H5Rdereference2(dataset, H5P_DEFAULT, H5R_OBJECT, static_cast<hobj_ref_t*>(lists[axis].p) + i));
+      H5Eclear2(H5E_DEFAULT);
+      if (scale) use(axis, scale);
+    }
+  }
+  check_call(H5Dvlen_reclaim(type, space, H5P_DEFAULT, lists.data()), kContext);
+}
+
+std::string path_of(hid_t object) {
+  const auto length = check_call(H5Iget_name(object, nullptr, 0), "a name");
+  std::string path(static_cast<size_t>(length) + 1, '\0');
+  check_call(H5Iget_name(object, path.data(), path.size()), "a name");
+  path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+std::vector<std::string> axis_names_of(const std::string& file, const std::string& object) {
+  const StoredDataset stored = describe_dataset(file, object);  // what the library is to open is as it should be
+  if (!stored.storage.file.empty() || !stored.storage.fields.empty() || stored.storage.array_axes > 0) return {};
+  const LibraryLock lock;
+  const Handle opened = open_file(file, H5F_ACC_RDONLY);
+  const std::string& path = stored.info.object;
+  const Handle dataset = check_handle(H5Dopen2(opened, path.c_str(), H5P_DEFAULT), fmt::format("'{}'", path));
+  std::vector<std::string> names(static_cast<size_t>(stored.info.shape.size()));
+  for_each_scale(dataset, [&](size_t axis, const Handle& scale) {
+    const std::string at = path_of(scale), name = at.substr(at.rfind('/') + 1);
+    const Handle space = check_handle(H5Dget_space(scale), "dimension scales");
+    const bool fits = axis < names.size() && path_beside(path, name) == at && at != path &&
+                      H5Sget_simple_extent_ndims(space) == 1 &&
+                      H5Sget_simple_extent_npoints(space) == stored.info.shape[static_cast<int>(axis)];
+    if (fits && std::ranges::find(names, name) == names.end()) names[axis] = name;
+  });
+  const auto known = stored.info.attributes.find("CLASS");
+  if (names.size() == 1 && known != stored.info.attributes.end() && known->second == Attribute("DIMENSION_SCALE"))
+    names[0] = path.substr(path.rfind('/') + 1);
+  const bool all = std::ranges::none_of(names, [](const std::string& name) { return name.empty(); });
+  return all ? names : std::vector<std::string>();
+}
+
 void detach_scales(hid_t file, const std::string& object) {
   const Handle dataset(H5Dopen2(file, object.c_str(), H5P_DEFAULT));
   H5Eclear2(H5E_DEFAULT);
-  if (!dataset || H5Aexists(dataset, kScales) <= 0) return;
-  const std::string context = fmt::format("replacing '{}'", object);
+  if (!dataset) return;
   const hobj_ref_t self = reference_to(file, object);
-  const Handle attribute = check_handle(H5Aopen(dataset, kScales, H5P_DEFAULT), context);
-  const Handle space = check_handle(H5Aget_space(attribute), context);
-  const Handle type = check_handle(H5Tvlen_create(H5T_STD_REF_OBJ), context);
-  std::vector<hvl_t> lists(static_cast<size_t>(check_call(H5Sget_simple_extent_npoints(space), context)));
-  check_call(H5Aread(attribute, type, lists.data()), context);
-  for (const hvl_t& list : lists) {
-    for (size_t i = 0; i < list.len; ++i) {
-      const Handle scale(H5Rdereference2(dataset, H5P_DEFAULT, H5R_OBJECT, static_cast<hobj_ref_t*>(list.p) + i));
-      H5Eclear2(H5E_DEFAULT);
-      if (!scale) continue;  // it is gone
-      std::vector<Reference> references = references_of(scale);
-      std::erase_if(references, [&](const Reference& reference) { return reference.dataset == self; });
-      set_references(scale, references);
-    }
-  }
-  check_call(H5Dvlen_reclaim(type, space, H5P_DEFAULT, lists.data()), context);
+  for_each_scale(dataset, [&](size_t /*axis*/, const Handle& scale) {
+    std::vector<Reference> references = references_of(scale);
+    std::erase_if(references, [&](const Reference& reference) { return reference.dataset == self; });
+    set_references(scale, references);
+  });
 }
 
 }  // namespace quarry::io::hdf5
