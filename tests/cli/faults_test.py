@@ -88,8 +88,9 @@ class Faults(CliTest):
         met = {int(r): (kind, float(seconds), said) for r, kind, seconds, said in re.findall(r"rank (\d+) met (\w+) after (\S+) s: (.*)", text)}
         error = "Error" if task and how == "throw" else "CommError"
         expected = [r for r in range(ranks) if r != rank or how in CALLS or error == "Error"]
-        if how in ("kill", "stop"):  # the launcher ends the others a moment later
-            self.assertTrue(set(met) & set(expected), what)
+        if how in ("kill", "stop"):  # the launcher ends the others, on a busy machine before any speaks
+            if not set(met) & set(expected):
+                self.assertRegex(text, rf"mpirun noticed that process rank {rank} .* exited on signal 9", what)
             expected = [r for r in expected if r in met]
         for r in expected:
             self.assertIn(r, met, what)
