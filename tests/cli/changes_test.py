@@ -429,6 +429,8 @@ class Kills(CliTest):
             except ProcessLookupError:
                 pass
         process.communicate(timeout=TIMEOUT)
+        with open(self.path("k.h5"), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until the last rank has gone
 
     def kill_when_marked(self, key, change, new):
         """The moment when the file is neither: nothing takes it but quarry, which completes it."""
