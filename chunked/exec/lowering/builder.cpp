@@ -27,7 +27,8 @@ Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const L
 }
 
 // Transfer tasks (reads, receives, pulls, uploads, gathers) move to just before the first task that needs them, since
-// several may share one. What no task here needs stays at the end of its phase (add_transfer).
+// several may share one; but no transfer leaves its phase, at whose end it is otherwise (add_transfer): what a stage
+// receives as its result other ranks may want before this one does.
 std::unique_ptr<Lowered> Builder::finish() {
   scheduler::Graph& graph = result_->graph;
   if (receive_body_) receive_body_->parts().end_adding();
@@ -41,7 +42,7 @@ std::unique_ptr<Lowered> Builder::finish() {
         if (const auto found = relayed_.find(output); found != relayed_.end()) first = found->second.position;
       }
       for (const BlockId output : graph.outputs(task)) first = std::min(first, needed[static_cast<size_t>(output)]);
-      if (first != INT64_MAX) graph.set_position(id, first);
+      graph.set_position(id, std::min(task.position, first));
     }
     for (const BlockId input : graph.inputs(task)) {
       int64_t& position = needed[static_cast<size_t>(input)];

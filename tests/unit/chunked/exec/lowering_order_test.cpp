@@ -184,6 +184,11 @@ TEST(LoweringOrder, OneTaskAtATimeReachesTheEndOfProducts) {
       EXPECT_EQ(standstill({matmul(a.rechunk(Dims{1, 1}), matmul(b, product))}, ranks), "");
       EXPECT_EQ(standstill({matmul(b.T(), b), sum(product, 0), product + 1.}, ranks), "");
     }
+    // Others want a tile before its owner does, in a later phase.
+    const Array tiles = matmul(data(7, 5, Dims{1, 1}), data(5, 2, Dims{1, 1}));
+    const Array layers = expand_dims(tiles.T(), 1) * expand_dims(data(3, 7, Dims{1, 1}), 0);
+    EXPECT_EQ(standstill({layers}, ranks), "");
+    EXPECT_EQ(standstill({tiles.T() * tiles.T(), layers}, ranks), "");
     const Array square = data(3, 3, Dims{1, 3});
     const Array second = matmul(square, square);
     EXPECT_EQ(standstill({matmul(square, matmul(second, second))}, ranks), "");
