@@ -56,7 +56,7 @@ class Format {
   virtual std::unique_ptr<OutputFile> create(const std::string& file, std::vector<OutputSpec> specs,
                                              bool overwrite) const = 0;
   // As OutputFile::change().
-  virtual std::unique_ptr<OutputFile> change(const std::string& file, std::vector<ChangeSpec> specs) const;
+  virtual std::unique_ptr<OutputFile> change(const std::string& file, const std::vector<ChangeSpec>& specs) const;
   // Goes on with an output that was kept. Throws NotSupported; InvalidArgument where it, or the file that it is to
   // replace, is not any more what it was.
   virtual std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const;

@@ -117,7 +117,7 @@ class OutputFile {
   // interrupted leaves a file that no program takes for whole until quarry opens it again and completes it. Writers
   // take regions and chunks of the whole data set. Throws InvalidArgument for what cannot be, IoError where another
   // program has the file open, NotSupported for formats other than HDF5 and what that cannot write.
-  static std::unique_ptr<OutputFile> change(const std::string& file, std::vector<ChangeSpec> specs);
+  static std::unique_ptr<OutputFile> change(const std::string& file, const std::vector<ChangeSpec>& specs);
   virtual ~OutputFile() = default;
   virtual std::shared_ptr<Writer> writer(size_t index) = 0;  // null of a text or group
   // Stores one encoded chunk. Thread-safe; calls may wait for each other.

@@ -198,10 +198,10 @@ std::unique_ptr<OutputFile> OutputFile::create(const std::string& file, std::vec
   return format_to_write(file).create(file, std::move(specs), overwrite);
 }
 
-std::unique_ptr<OutputFile> OutputFile::change(const std::string& file, std::vector<ChangeSpec> specs) {
-  return format_of(file).change(file, std::move(specs));
+std::unique_ptr<OutputFile> OutputFile::change(const std::string& file, const std::vector<ChangeSpec>& specs) {
+  return format_of(file).change(file, specs);
 }
-std::unique_ptr<OutputFile> Format::change(const std::string& file, std::vector<ChangeSpec> /*specs*/) const {
+std::unique_ptr<OutputFile> Format::change(const std::string& file, const std::vector<ChangeSpec>& /*specs*/) const {
   throw local::NotSupported(
       fmt::format("'{}' is of the format {}: only HDF5 files are appended to or changed in part", file, name()));
 }

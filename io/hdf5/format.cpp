@@ -46,9 +46,9 @@ class Hdf5Format final : public Format {
     finish_change(file);
     return create_output(file, std::move(specs), overwrite);
   }
-  std::unique_ptr<OutputFile> change(const std::string& file, std::vector<ChangeSpec> specs) const override {
+  std::unique_ptr<OutputFile> change(const std::string& file, const std::vector<ChangeSpec>& specs) const override {
     finish_change(file);
-    return change_output(file, std::move(specs));
+    return change_output(file, specs);
   }
   std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const override {
     return resume_output(file, kept);

@@ -494,7 +494,8 @@ class Hdf5Change final : public OutputFile {
       scratch.resize(static_cast<size_t>(from->read_scratch_bytes(part)));
       from->read(part, elements.data(), scratch);
       for (int d = 0; d < part.ndim(); ++d) {
-        start[static_cast<size_t>(d)] = static_cast<hsize_t>(spec.region.start[d] + part.start[d]);
+        start[static_cast<size_t>(d)] =
+            static_cast<hsize_t>(spec.region.start[d]) + static_cast<hsize_t>(part.start[d]);
         count[static_cast<size_t>(d)] = static_cast<hsize_t>(part.count[d]);
       }
       if (part.ndim() > 0)
