@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,5 +57,6 @@ const std::string& data_file(const StoredDataset& stored);
 
 void serialize(const StoredDataset& stored, ByteWriter& out);
 StoredDataset deserialize(ByteReader& in);
+std::shared_ptr<Dataset> dataset_of(StoredDataset stored);
 
 }  // namespace quarry::io::hdf5

@@ -518,7 +518,8 @@ bool for_each_stored_chunk(const Dataset& dataset, const std::function<bool(cons
 
 std::shared_ptr<Dataset> dataset_of(const std::string& layout) {
   ByteReader in(layout);
-  return std::make_shared<Hdf5Dataset>(deserialize(in));
+  return dataset_of(deserialize(in));
 }
+std::shared_ptr<Dataset> dataset_of(StoredDataset stored) { return std::make_shared<Hdf5Dataset>(std::move(stored)); }
 
 }  // namespace quarry::io::hdf5

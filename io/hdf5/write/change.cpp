@@ -485,9 +485,8 @@ class Hdf5Change final : public OutputFile {
     if (spec.region.elements() == 0) return;
     const Handle type = memory_type(spec.dtype, item.plan.before.storage.bitfield, {});
     const Handle space = check_handle(H5Dget_space(dataset), context);
-    ByteWriter layout;
-    serialize(waiting_dataset(journal_->path(), item.plan.after, spec.region, item.plan.waiting_at), layout);
-    const std::shared_ptr<Dataset> from = dataset_of(layout.take());
+    const std::shared_ptr<Dataset> from =
+        dataset_of(waiting_dataset(journal_->path(), item.plan.after, spec.region, item.plan.waiting_at));
     std::vector<std::byte> elements, scratch;
     hdf5::format().for_each_stored(*from, kCopiedBytes, [&](const Region& part) {
       elements.resize(static_cast<size_t>(part.elements() * local::itemsize(spec.dtype)));

@@ -86,9 +86,8 @@ std::optional<FileChange> read_change(const std::string& journal) {
 }
 
 void replace_elements(const std::string& target, const std::string& journal, const WaitingElements& waiting) {
-  ByteWriter layout;
-  serialize(waiting_dataset(journal, waiting.stored, waiting.region, waiting.at), layout);
-  const std::shared_ptr<Dataset> from = dataset_of(layout.take());
+  const std::shared_ptr<Dataset> from =
+      dataset_of(waiting_dataset(journal, waiting.stored, waiting.region, waiting.at));
   StoredDataset stored = waiting.stored;
   stored.info.file = target;
   const OutputSpec spec{stored.info.object, stored.info.shape, stored.info.dtype, stored.info.chunks, {}, {}};

@@ -23,12 +23,6 @@ OutputSpec spec_of(const ChangePlan& plan) {
   return {info.object, info.shape, info.dtype, info.chunks, plan.encodes ? info.filters : std::vector<Filter>(), {}};
 }
 
-std::shared_ptr<Dataset> reader_of(const StoredDataset& stored) {
-  ByteWriter out;
-  serialize(stored, out);
-  return dataset_of(out.take());
-}
-
 // What two boxes share.
 Region common(const Region& a, const Region& b) {
   Region out = a;
@@ -58,7 +52,7 @@ ChangeWriter::ChangeWriter(ChangePlan plan) : plan_(std::move(plan)), spec_(spec
         std::move(spec), waiting_dataset(plan_.journal, plan_.after, *waiting, plan_.waiting_at), plan_.name,
         /*places=*/false);
   }
-  if (plan_.encodes) old_ = reader_of(plan_.before);
+  if (plan_.encodes) old_ = dataset_of(plan_.before);
 }
 
 std::string ChangeWriter::layout() const {

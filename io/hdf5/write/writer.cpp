@@ -114,9 +114,7 @@ PlacedChunk Hdf5Writer::place(const Dims& chunk, int64_t offset, std::span<const
 }
 
 uint32_t Hdf5Writer::checksum_written(const local::Region& region) const {
-  ByteWriter out;
-  hdf5::serialize(stored_, out);
-  const std::shared_ptr<Dataset> written = dataset_of(out.take());
+  const std::shared_ptr<Dataset> written = dataset_of(stored_);
   std::vector<std::byte> bytes(static_cast<size_t>(region.elements() * local::itemsize(stored_.info.dtype)));
   std::vector<std::byte> scratch(static_cast<size_t>(written->read_scratch_bytes(region)));
   written->read(region, bytes.data(), scratch);
