@@ -160,6 +160,32 @@ std::vector<io::OutputSpec> with_groups(std::vector<io::OutputSpec> specs, const
   return specs;
 }
 
+// Opens `output` on rank 0 by `open`, whose error is everyone's; its writers on all ranks. Collective.
+std::vector<std::shared_ptr<io::Writer>> open_writers(const std::unique_ptr<io::OutputFile>& output, size_t count,
+                                                      const comm::Call& call, const std::function<void()>& open) {
+  comm::Communicator& communicator = Runtime::current().communicator();
+  std::vector<std::shared_ptr<io::Writer>> writers;
+  std::vector<std::string> layouts(count);
+  std::exception_ptr error;
+  if (communicator.rank() == 0) {
+    try {
+      open();
+      for (std::string& layout : layouts) {
+        writers.push_back(output->writer(writers.size()));
+        layout = writers.back()->serialize();
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(communicator, error, call);
+  for (const std::string& mine : layouts) {
+    const std::string layout = communicator.broadcast_string(mine, 0);
+    if (communicator.rank() != 0) writers.push_back(io::Writer::deserialize(layout));
+  }
+  return writers;
+}
+
 // What is written to an output that exists.
 struct OutputRun {
   const comm::Call& call;
@@ -235,19 +261,12 @@ void write_output(const OutputRun& run, exec::SavedOutput* saved) {
   for (const auto& writer : writers) runtime.internals().written_bytes += writer->bytes_written();
 }
 
-// An axis of so many, counted from the end where negative.
-int checked_axis(int axis, int ndim) {
-  if (axis < -ndim || axis >= ndim)
-    throw local::IndexError(fmt::format("axis {} is out of bounds for an array of dimension {}", axis, ndim));
-  return axis < 0 ? axis + ndim : axis;
-}
-
 // Axes that can grow need chunks, which are large enough to be worth reading where the array is still small.
 void make_growing(io::OutputSpec& spec, const std::vector<int>& axes, const io::Format& format) {
   if (!axes.empty() && format.name() != "HDF5")
     throw local::NotSupported(fmt::format("'{}' would be of the format {}: axes that can grow are made in HDF5 files",
                                           spec.object, format.name()));
-  for (const int axis : axes) spec.unlimited.push_back(checked_axis(axis, spec.shape.size()));
+  for (const int axis : axes) spec.unlimited.push_back(local::normalize_axis(axis, spec.shape.size()));
   if (axes.empty() || spec.chunks) return;
   Dims chunks = io::usual_chunks(spec.shape, spec.dtype, kFilteredChunkBytes);
   while (local::element_count(chunks) * local::itemsize(spec.dtype) < kGrowingChunkBytes) {
@@ -274,7 +293,6 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
                  const std::vector<detail::OutputItem>& own = {}, const detail::GroupAttributes& groups = {}) {
   Runtime& runtime = Runtime::current();
   comm::Communicator& communicator = runtime.communicator();
-  const bool creator = runtime.rank() == 0;
   const io::Format& format = format_on_rank_0(file, communicator);
   bool resumed = false;
 
@@ -313,34 +331,19 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   const comm::Call call{"store", plan.hash + std::hash<std::string>()(file),
                         [&] { return fmt::format("{} to {}", exec::title_of(plan), file); }};
   std::unique_ptr<io::OutputFile> output;
-  std::vector<std::string> layouts(items.size());
-  std::exception_ptr error;
-  std::vector<std::shared_ptr<io::Writer>> writers;
-  if (creator) {
-    try {
-      const auto saved = options.resume ? io::find_saved_job(file) : std::nullopt;
-      const io::JobDescription description = description_of(specs, arrays, plan);
-      if (saved) {
-        io::check_same_job(file, saved->description, description);
-        output = format.resume(file, saved->kept);
-        resumed = true;
-      } else {
-        output = format.create(file, with_groups(specs, groups, format), options.overwrite);
-        if (options.resume) io::save_job(file, {description, output->keep()});
-      }
-      for (size_t i = 0; i < items.size(); ++i) {
-        writers.push_back(output->writer(i));
-        layouts[i] = writers.back()->serialize();
-      }
-    } catch (...) {
-      error = std::current_exception();
+  const auto open = [&] {
+    const auto saved = options.resume ? io::find_saved_job(file) : std::nullopt;
+    const io::JobDescription description = description_of(specs, arrays, plan);
+    if (saved) {
+      io::check_same_job(file, saved->description, description);
+      output = format.resume(file, saved->kept);
+      resumed = true;
+    } else {
+      output = format.create(file, with_groups(specs, groups, format), options.overwrite);
+      if (options.resume) io::save_job(file, {description, output->keep()});
     }
-  }
-  comm::agree(communicator, error, call);
-  for (size_t i = 0; i < items.size(); ++i) {
-    const std::string layout = communicator.broadcast_string(layouts[i], 0);
-    if (!creator) writers.push_back(io::Writer::deserialize(layout));
-  }
+  };
+  const std::vector<std::shared_ptr<io::Writer>> writers = open_writers(output, items.size(), call, open);
 
   std::optional<exec::SavedOutput> saved;
   if (options.resume) {
@@ -425,7 +428,7 @@ std::pair<Array, io::ChangeSpec> change_of(const ma::FilledItem& item, const io:
   check_fill_value(info, item.fill_value);
   if (options.append) {
     if (info.shape.empty()) fail("it has no axes");
-    const int axis = checked_axis(*options.append, info.shape.size());
+    const int axis = local::normalize_axis(*options.append, info.shape.size());
     Dims wanted = info.shape;
     if (array.ndim() == info.shape.size()) wanted[axis] = array.shape(axis);
     if (wanted != array.shape())
@@ -468,8 +471,6 @@ void check_change_options(const StoreOptions& options) {
 
 // False where none of the data sets is there that are appended to.
 bool change_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options) {
-  Runtime& runtime = Runtime::current();
-  comm::Communicator& communicator = runtime.communicator();
   check_change_options(options);
   const std::vector<std::shared_ptr<io::Dataset>> found = datasets_there(file, items, options);
   if (items.empty() || !found[0]) return false;
@@ -485,26 +486,11 @@ bool change_items(const std::string& file, const std::vector<ma::FilledItem>& it
   exec::end_if_planned(nodes_of(arrays), /*write=*/true);
   comm::Call call{"store", hash, [&] { return fmt::format("a change of {}", file); }};
   std::unique_ptr<io::OutputFile> output;
-  std::vector<std::string> layouts(items.size());
-  std::vector<std::shared_ptr<io::Writer>> writers;
-  std::exception_ptr error;
-  if (runtime.rank() == 0) {
-    try {
-      output = io::OutputFile::change(file, changes);
-      for (size_t i = 0; i < items.size(); ++i) {
-        writers.push_back(output->writer(i));
-        layouts[i] = writers.back()->serialize();
-      }
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(communicator, error, call);
+  const std::vector<std::shared_ptr<io::Writer>> writers =
+      open_writers(output, items.size(), call, [&] { output = io::OutputFile::change(file, changes); });
   std::vector<bool> encodes;
   std::vector<Dims> origins;
   for (size_t i = 0; i < items.size(); ++i) {
-    const std::string layout = communicator.broadcast_string(layouts[i], 0);
-    if (!output) writers.push_back(io::Writer::deserialize(layout));
     const io::OutputSpec& spec = writers[i]->spec();
     origins.push_back(changes[i].region.start);
     encodes.push_back(!spec.filters.empty());
