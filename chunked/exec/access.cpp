@@ -105,7 +105,7 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
   access.chunk_shape = chunk.count;
   const Owners& dealt = owners_of(array);
   const bool everywhere = dealt.kind == Owners::Kind::everywhere;
-  access.owner = everywhere ? rank : owners.owner(dealt, grid, access.chunk);
+  access.owner = owners.source(dealt, grid, access.chunk, rank);
   access.cover_start = Dims::filled(ndim);
   access.cover_count = Dims::filled(ndim);
   for (int d = 0; d < ndim; ++d) {

@@ -84,6 +84,10 @@ class Ownership {
   std::pair<int64_t, int64_t> owned(int rank, int64_t count) const;
   // Of owners that are settled, of any kind but everywhere for owner().
   int owner(const Owners& owners, const Grid& grid, int64_t chunk) const;
+  // Of a chunk of any array, the rank from which `rank` has it: itself where it is everywhere.
+  int source(const Owners& owners, const Grid& grid, int64_t chunk, int rank) const {
+    return owners.kind == Owners::Kind::everywhere ? rank : owner(owners, grid, chunk);
+  }
   OwnedChunks owned(const Owners& owners, const Grid& grid, int rank) const;
   // With numbers of ranks for all that is 0. Tiles become blocks where a rectangle would give a rank too many of them.
   Owners settled(const Owners& owners, const Grid& grid) const;

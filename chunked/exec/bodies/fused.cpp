@@ -341,9 +341,7 @@ bool FusedBody::add_view(Cells& cells, const SlotView& view, const Dims& start, 
   const auto number = static_cast<size_t>(found - cells.chunks.begin());
   cells.views.push_back({number, offset});
   if (found != cells.chunks.end()) return true;
-  const Owners& owners = owners_of(input.array);
-  const bool everywhere = owners.kind == Owners::Kind::everywhere;
-  if (!everywhere && owners_.owner(owners, input.grid, chunk) != rank_) return false;
+  if (owners_.source(owners_of(input.array), input.grid, chunk, rank_) != rank_) return false;
   held += stride;  // all of its bytes
   if (held > room_) return false;
   const Dims strides = local::contiguous_strides(input.grid.chunk_shape(chunk), itemsize);

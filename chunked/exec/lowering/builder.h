@@ -58,8 +58,7 @@ class Builder {
   OwnedChunks owned() const { return owned(stage().owners, stage().grid); }
   // Whether a chunk of an array is on this rank.
   bool is_here(const plan::Input& input, int64_t chunk) const {
-    const Owners& owners = owners_of(input.array);
-    return owners.kind == Owners::Kind::everywhere || mine(owner(owners, input.grid, chunk));
+    return mine(context_.owners.source(owners_of(input.array), input.grid, chunk, context_.rank));
   }
   // Whether output `output` of the stage outlives the run.
   bool kept(int output) const { return kept_.contains({stage_, output}); }
