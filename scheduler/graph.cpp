@@ -90,6 +90,8 @@ TaskId Graph::add_task(const TaskDecl& decl) {
   task.kind = decl.kind;
   task.queue = decl.queue;
   task.visits = decl.visits;
+  task.in_place = decl.in_place;
+  any_in_place_ = any_in_place_ || decl.in_place != 0;
   task.body = decl.body;
   task.index = decl.index;
   task.position = decl.position;
@@ -161,7 +163,8 @@ void Graph::set_work(std::vector<double> seconds_of_body) {
 int64_t Graph::needed_bytes(const Task& task) {
   constexpr size_t kFew = 8;
   int64_t bytes = charged_bytes(task.scratch_bytes);
-  for (const BlockId output : outputs(task)) bytes += charged_bytes(block(output).bytes);
+  for (size_t i = 0; i < outputs(task).size(); ++i)
+    if (!task.takes_over(i)) bytes += charged_bytes(block(outputs(task)[i]).bytes);
   if (task.visits) return bytes;
   std::span<const BlockId> once = inputs(task);
   if (once.size() > kFew) {
@@ -200,6 +203,20 @@ void Graph::check_blocks() const {
   for (BlockId id = 0; id < block_count(); ++id) {
     const Block& b = block(id);
     QUARRY_CHECK(b.producer >= 0 || b.stored >= 0 || (b.remote_readers == 0 && !b.keep));
+  }
+  for (TaskId id = 0; any_in_place_ && id < task_count(); ++id) check_in_place(task(id));
+}
+
+void Graph::check_in_place(const Task& task) const {
+  if (task.in_place == 0) return;
+  QUARRY_CHECK(!task.visits);
+  for (size_t i = 0; i < 8; ++i) {
+    if (!task.takes_over(i)) continue;
+    QUARRY_CHECK(i < inputs(task).size() && i < outputs(task).size());
+    const Block& before = block(inputs(task)[i]);
+    const Block& after = block(outputs(task)[i]);
+    QUARRY_CHECK(before.bytes == after.bytes && before.consumers == 1 && before.remote_readers == 0 && !before.keep &&
+                 before.stored < 0);
   }
 }
 

@@ -63,6 +63,9 @@ struct TaskDecl {
   // Its inputs are read in whichever tier they lie when it runs (TaskRun::read_visited): they cost it nothing, and may
   // be moved away for others until then.
   bool visits = false;
+  // Bit i: output i takes over the memory of input i, which has as many bytes: the task changes it there. No other task
+  // reads that input, no other rank, and it is not kept. Not for tasks that visit.
+  uint8_t in_place = 0;
 };
 
 class Graph {
@@ -88,6 +91,8 @@ class Graph {
   // Before the run: only these tasks are left, in the same order with numbers of their own. Blocks keep theirs; one
   // that none of them makes is no block of the run any more, and must not be read by them.
   void keep_only(const std::vector<bool>& kept);
+  // Before the run: a block that its producer made without it becomes a StoredBlock.
+  void keep_block(BlockId block) { blocks_[static_cast<size_t>(block)].keep = true; }
   // Before the run: how many fetches of other ranks the block waits for.
   void set_remote_readers(BlockId block, int32_t remote_readers) {
     blocks_[static_cast<size_t>(block)].remote_readers = remote_readers;
@@ -110,10 +115,13 @@ class Graph {
     TaskKind kind;
     QueueKind queue;
     bool visits;
+    uint8_t in_place;
     int32_t body;
     int64_t index, position, scratch_bytes, traffic_bytes;
     int64_t edges_begin;  // into edges_: inputs, then outputs
     int32_t inputs, outputs;
+    // Whether that output takes over the memory of the input of the same number.
+    bool takes_over(size_t output) const { return output < 8 && (in_place >> output & 1) != 0; }
   };
   struct Block {
     int64_t bytes;
@@ -143,12 +151,14 @@ class Graph {
     return pa != pb ? pa < pb : a < b;
   }
   void check_blocks() const;
+  void check_in_place(const Task& task) const;
   int64_t needed_bytes(const Task& task);
   friend int64_t least_workable_bytes(const Graph& graph);
 
   // Noted of every task as it is added, when what it names is in the cache.
   int64_t least_bytes_ = 0, traffic_bytes_ = 0;
   TaskId largest_ = -1;
+  bool any_in_place_ = false;
   bool in_order_ = true;  // positions ascend, and every input had its producer; else it must be found out
   std::vector<BlockId> distinct_;
   Parts<Task> tasks_;

@@ -72,7 +72,14 @@ bool Admission::try_admit(TaskId id, int64_t order) {
   const Graph::Task& task = graph_->task(id);
   for (;;) {
     int64_t need = charged_bytes(task.scratch_bytes);
-    for (const BlockId output : graph_->outputs(task)) need += charged_bytes(graph_->block(output).bytes);
+    const std::span<const BlockId> inputs = graph_->inputs(task), outputs = graph_->outputs(task);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!task.takes_over(i)) {
+        need += charged_bytes(graph_->block(outputs[i]).bytes);
+      } else if (blocks_.table.of(inputs[i]).spilling) {
+        return false;  // its memory is read until that ends
+      }
+    }
     ++stamp_;
     for (const BlockId input : pinned_inputs(task)) {
       BlockRecord& r = blocks_.table.of(input);
@@ -112,9 +119,9 @@ bool Admission::try_place(const Graph::Task& task, int64_t bytes, void** scratch
 
 bool Admission::place(const Graph::Task& task, void** scratch) {
   placed_.clear();
-  for (const BlockId output : graph_->outputs(task)) {
-    placed_.emplace_back(nullptr, charged_bytes(graph_->block(output).bytes));
-  }
+  const std::span<const BlockId> outputs = graph_->outputs(task);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (!task.takes_over(i)) placed_.emplace_back(nullptr, charged_bytes(graph_->block(outputs[i]).bytes));
   ++stamp_;
   for (const BlockId input : pinned_inputs(task)) {
     BlockRecord& r = blocks_.table.of(input);
@@ -168,7 +175,9 @@ void Admission::admit(TaskId id, int64_t order, void* scratch) {
   BlockTable& table = blocks_.table;
   const Consumers& consumers = table.consumers();
   size_t placed = 0;
-  for (const BlockId output : graph_->outputs(task)) {
+  const std::span<const BlockId> outputs = graph_->outputs(task);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const BlockId output = outputs[i];
     const Graph::Block& block = graph_->block(output);
     const int32_t made = table.add();
     table.set_index(output, made);
@@ -176,12 +185,13 @@ void Admission::admit(TaskId id, int64_t order, void* scratch) {
     r.block = output;
     r.bytes = block.bytes;
     r.resident = true;
-    if (on_device_) r.data = placed_[placed++].first;
+    if (on_device_ && !task.takes_over(i)) r.data = placed_[placed++].first;
     r.cursor = consumers.begin(output);
     r.end = consumers.end(output);
     r.remote = block.remote_readers;
     r.keep = block.keep;
     blocks_.note_last_use(r);
+    if (task.takes_over(i)) table.of(graph_->inputs(task)[i]).given = true;
   }
   for (const BlockId input : graph_->inputs(task)) {
     BlockRecord& r = table.of(input);
@@ -203,6 +213,9 @@ void Admission::admit(TaskId id, int64_t order, void* scratch) {
     blocks_.note_last_use(r);
     if (task.visits) blocks_.release_if_unused(table.index_of(input));  // it may go before it is visited
   }
+  // The reservation is the output's from now on; the memory becomes it when the task has run.
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (task.takes_over(i)) table.of(graph_->inputs(task)[i]).resident = false;
   if (live.pending == 0) live_.make_ready(index);
 }
 

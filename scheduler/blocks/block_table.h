@@ -36,6 +36,7 @@ struct BlockState {
   bool stored : 1 = false;
   bool has_extras : 1 = false;  // has been in a tier below, or has an event: what BlockRecord adds may be set
   bool visited : 1 = false;     // BlockRecord::visitors is not 0
+  bool given : 1 = false;       // an admitted task makes its memory that of an output, which has the reservation
   int64_t charge() const { return charged_bytes(bytes); }  // in the budget
   bool is_unused() const {
     return produced && !pins && !visited && !busy && cursor == end && !remote && !keep && !stored;

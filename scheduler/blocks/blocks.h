@@ -67,7 +67,7 @@ class Blocks {
   }
   // Counts it where the admitted tasks are its last readers.
   void note_last_use(BlockRecord& r) {
-    if (r.in_last_use || r.cursor != r.end || r.remote || r.keep || r.stored) return;
+    if (r.in_last_use || r.given || r.cursor != r.end || r.remote || r.keep || r.stored) return;
     const bool frees = r.visited && r.resident && !r.spilling;
     if (r.produced && !r.pins && !frees) return;
     r.in_last_use = true;

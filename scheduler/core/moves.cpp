@@ -128,7 +128,7 @@ bool Core::drop_clean_slots() {
   Guard guard(*this);
   bool any = false;
   blocks_.table.for_each([&](int32_t, BlockRecord& r) {
-    if (!r.slot || r.busy || !((r.resident && r.available) || r.host)) return;
+    if (!r.slot || r.busy || !(((r.resident || r.given) && r.available) || r.host)) return;
     tiers_.spill.release(r.slot);
     any = true;
   });
@@ -147,7 +147,7 @@ local::Reservation Core::evict_host_for(Guard& guard, int64_t bytes, int64_t aft
     bool victim_clean = false;
     blocks_.table.for_each([&](int32_t index, BlockRecord& r) {
       if (!r.host || r.busy) return;
-      const bool clean = (r.resident && r.available) || r.slot;
+      const bool clean = ((r.resident || r.given) && r.available) || r.slot;
       if (victim && (victim_clean > clean || (victim_clean == clean && table.next_use(*victim) >= table.next_use(r)))) {
         return;
       }

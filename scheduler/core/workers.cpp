@@ -135,10 +135,13 @@ bool Core::take_back(Worker& worker) {
     ExecutorTaskRun& run = *worker.slots[static_cast<size_t>(i)].run;
     const int32_t index = run.live;
     LiveTask& live = live_[index];
-    for (BlockView& view : run.output_views) {
-      if (!on_device_ && view.data && view.bytes > 0) tiers_.small_blocks.put(view.data, charged_bytes(view.bytes));
+    const Graph::Task& task = graph_->task(live.task);
+    for (size_t k = 0; k < run.output_views.size(); ++k) {
+      const BlockView& view = run.output_views[k];
+      if (!on_device_ && view.data && view.bytes > 0 && !task.takes_over(k))
+        tiers_.small_blocks.put(view.data, charged_bytes(view.bytes));
     }
-    if (const Graph::Task& task = graph_->task(live.task); task.visits) {
+    if (task.visits) {
       for (const BlockId input : graph_->inputs(task)) blocks_.end_read(blocks_.table.index_of(input));
     }
     live.run = nullptr;
@@ -290,7 +293,11 @@ void Core::prepare(Worker& worker, int32_t index) {
   for (const BlockId output : graph_->outputs(task)) {
     const BlockRecord& r = blocks_.table.of(output);
     void* data = r.data;
-    if (!on_device_) data = r.bytes == 0 ? tiers_.nothing() : tiers_.small_blocks.take(r.charge());
+    if (task.takes_over(run.output_views.size())) {
+      data = run.input_views[run.output_views.size()].data;
+    } else if (!on_device_) {
+      data = r.bytes == 0 ? tiers_.nothing() : tiers_.small_blocks.take(r.charge());
+    }
     run.output_views.push_back({data, r.bytes});
   }
   run.inputs = run.input_views;
@@ -435,8 +442,12 @@ void Core::finish(Worker& worker, Slot& slot) {
   if (!on_device_ || task.queue != QueueKind::compute) queue.busy.add(ns);
   if (slot.given_up) --live.open;
   const std::span<const BlockId> outputs = graph_->outputs(task);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    blocks_.table.of(outputs[i]).data = run.output_views[i].data;
+    if (task.takes_over(i)) blocks_.table.of(graph_->inputs(task)[i]).data = nullptr;
+  }
   if (!on_device_) {
-    for (size_t i = 0; i < outputs.size(); ++i) blocks_.table.of(outputs[i]).data = run.output_views[i].data;
+    // Outputs are available when the task ends.
   } else if (slot.error) {
     --live.open;
   } else {

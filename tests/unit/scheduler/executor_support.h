@@ -73,7 +73,16 @@ class Mix final : public TaskBody {
     void* scratch = scratch_bytes > 0 ? run.context.memory->allocate(scratch_bytes, run.context.stream) : nullptr;
     run.context.stream->host_callback([index = run.index, inputs, outputs, scratch, scratch_bytes, visited] {
       if (scratch) std::memset(scratch, 0xA5, static_cast<size_t>(scratch_bytes));
-      mix(index, inputs, outputs);
+      // What is changed in place is read before.
+      std::vector<BlockView> sources = inputs;
+      std::vector<std::vector<char>> before;
+      before.reserve(outputs.size());
+      for (size_t i = 0; i < std::min(inputs.size(), outputs.size()); ++i) {
+        if (inputs[i].data != outputs[i].data || inputs[i].bytes == 0) continue;
+        const char* const data = static_cast<const char*>(inputs[i].data);
+        sources[i].data = before.emplace_back(data, data + inputs[i].bytes).data();
+      }
+      mix(index, sources, outputs);
     });
     if (scratch) run.context.memory->deallocate(scratch, scratch_bytes, run.context.stream);
   }
@@ -87,6 +96,7 @@ struct RandomGraph {
     QueueKind queue;
     TaskKind kind;
     bool visits;
+    uint8_t in_place = 0;
   };
   std::vector<int64_t> bytes;  // of the blocks
   std::vector<Task> tasks;
@@ -116,6 +126,26 @@ struct RandomGraph {
       task.visits = visits() % 1000 < visit_share * 1000;
       tasks.push_back(std::move(task));
     }
+  }
+
+  // So many of a thousand tasks that may change their first inputs in place do so. Returns how many blocks are.
+  int change_in_place(uint32_t seed, unsigned share) {
+    std::mt19937 random(seed);
+    std::vector<int> readers(bytes.size(), 0);
+    for (const Task& task : tasks)
+      for (const int input : task.inputs) ++readers[static_cast<size_t>(input)];
+    int count = 0;
+    for (Task& task : tasks) {
+      if (task.visits || random() % 1000 >= share) continue;
+      for (size_t i = 0; i < std::min(task.inputs.size(), task.outputs.size()); ++i) {
+        const auto input = static_cast<size_t>(task.inputs[i]);
+        if (readers[input] != 1 || keep[input]) continue;
+        bytes[static_cast<size_t>(task.outputs[i])] = bytes[input];
+        task.in_place |= static_cast<uint8_t>(1U << i);
+        ++count;
+      }
+    }
+    return count;
   }
 
   std::vector<std::vector<uint64_t>> reference() const {
@@ -151,6 +181,7 @@ struct RandomGraph {
       decl.inputs = inputs;
       decl.outputs = outputs;
       decl.visits = task.visits;
+      decl.in_place = task.in_place;
       graph.add_task(decl);
     }
   }
@@ -178,6 +209,7 @@ struct Decl {
   TaskKind kind = TaskKind::compute;
   int64_t scratch = 0;
   bool visits = false;
+  uint8_t in_place = 0;
 };
 // Positions in the order of adding.
 inline TaskId add(Graph& graph, const Decl& d) {
@@ -190,6 +222,7 @@ inline TaskId add(Graph& graph, const Decl& d) {
   task.outputs = d.outputs;
   task.scratch_bytes = d.scratch;
   task.visits = d.visits;
+  task.in_place = d.in_place;
   return graph.add_task(task);
 }
 

@@ -69,6 +69,54 @@ TEST_P(ExecutorTest, RandomGraphsWithVisitsEqualThePlainLoopAtEveryBudget) {
   }
 }
 
+TEST_P(ExecutorTest, RandomGraphsThatChangeBlocksInPlaceEqualThePlainLoopAtEveryBudget) {
+  int changed = 0;
+  for (uint32_t seed = 1; seed <= 6; ++seed) {
+    for (const double visits : {0.0, 0.3}) {
+      RandomGraph plan(seed, 200, 600, 0.1, visits);
+      changed += plan.change_in_place(seed, 900);
+      Graph graph;
+      plan.build(graph);
+      const int64_t least = least_workable_bytes(graph);
+      for (const int64_t budget : {least, least + 256, least * 2, least * 5, int64_t{64} << 20}) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << " budget " << budget << " least " << least);
+        expect_reference(plan, config_for(GetParam(), budget));
+      }
+    }
+  }
+  EXPECT_GT(changed, 100);
+}
+
+// A block that is changed again and again needs its own memory alone, wherever it was before.
+TEST_P(ExecutorTest, ABlockThatIsChangedInPlaceTakesNoOtherMemory) {
+  constexpr int64_t kBytes = 64 << 10;
+  const ExecutorConfig config = config_for(GetParam(), kBytes);
+  const auto executor = Executor::create(config);
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  constexpr int kBlocks = 3, kTimes = 4;
+  std::vector<BlockId> blocks;
+  std::vector<std::vector<uint64_t>> words(kBlocks, std::vector<uint64_t>(kBytes / 8));
+  for (int b = 0; b < kBlocks; ++b) {
+    mix(graph.task_count(), {}, {{words[static_cast<size_t>(b)].data(), kBytes}});
+    blocks.push_back(graph.add_block(kBytes));
+    add(graph, {.body = body, .outputs = {blocks.back()}});
+  }
+  for (int k = 0; k < kTimes; ++k) {
+    for (size_t b = 0; b < kBlocks; ++b) {
+      std::vector<uint64_t> before = words[b];
+      mix(graph.task_count(), {{before.data(), kBytes}}, {{words[b].data(), kBytes}});
+      const BlockId after = graph.add_block(kBytes, 0, /*keep=*/k + 1 == kTimes);
+      add(graph, {.body = body, .inputs = {blocks[b]}, .outputs = {after}, .in_place = 1});
+      blocks[b] = after;
+    }
+  }
+  EXPECT_EQ(least_workable_bytes(graph), kBytes);
+  executor->run(graph);
+  for (size_t b = 0; b < kBlocks; ++b) EXPECT_EQ(words_of(*executor, *executor->stored_block(blocks[b])), words[b]);
+  EXPECT_LE(executor->statistics().peak_memory_bytes, kBytes);
+}
+
 // Blocks of which a task reads parts need no memory for it, and what was visited last goes with the visit.
 TEST_P(ExecutorTest, VisitedInputsCostNothing) {
   constexpr int64_t kBytes = 200 << 10;  // more than one checksum covers
