@@ -59,16 +59,17 @@ QUARRY_LAPACK(gees, gees, gees)
 #undef QUARRY_LAPACK
 
 template <class T>
-void trsm(CBLAS_UPLO uplo, CBLAS_TRANSPOSE op, CBLAS_DIAG diag, int n, int k, const T* a, T* b) {
+void trsm(CBLAS_SIDE side, CBLAS_UPLO uplo, CBLAS_TRANSPOSE op, CBLAS_DIAG diag, int m, int n, const T* a, int lda,
+          T* b, int ldb) {
   const T one(1);
   if constexpr (std::is_same_v<T, float>)
-    cblas_strsm(CblasColMajor, CblasLeft, uplo, op, diag, n, k, one, a, n, b, n);
+    cblas_strsm(CblasColMajor, side, uplo, op, diag, m, n, one, a, lda, b, ldb);
   else if constexpr (std::is_same_v<T, double>)
-    cblas_dtrsm(CblasColMajor, CblasLeft, uplo, op, diag, n, k, one, a, n, b, n);
+    cblas_dtrsm(CblasColMajor, side, uplo, op, diag, m, n, one, a, lda, b, ldb);
   else if constexpr (std::is_same_v<T, std::complex<float>>)
-    cblas_ctrsm(CblasColMajor, CblasLeft, uplo, op, diag, n, k, &one, a, n, b, n);
+    cblas_ctrsm(CblasColMajor, side, uplo, op, diag, m, n, &one, a, lda, b, ldb);
   else
-    cblas_ztrsm(CblasColMajor, CblasLeft, uplo, op, diag, n, k, &one, a, n, b, n);
+    cblas_ztrsm(CblasColMajor, side, uplo, op, diag, m, n, &one, a, lda, b, ldb);
 }
 
 lapack_int narrow(int64_t n) {
@@ -106,21 +107,22 @@ Pieces pieces(const Lu&) {
 template <class T>
 void run_one(const Lu& task, int64_t p, const Pieces&, const Work&) {
   const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns);
-  task.info[p] = getrf<T>(m, n, matrix<T>(task.a, p), m, task.pivots + p * std::min(m, n));
+  task.info[p] = getrf<T>(m, n, matrix<T>(task.a, p), narrow(task.a.leading()), task.pivots + p * std::min(m, n));
 }
 
 // Right-hand sides are solved in blocks of this many, so that threads share them.
 constexpr int64_t kSides = 128;
-int64_t blocks_of(const MatrixStack& b) { return (b.columns + kSides - 1) / kSides; }
-int64_t units(const LuSolve& task) { return task.b.count * blocks_of(task.b); }
-int64_t units(const TriangularSolve& task) { return task.b.count * blocks_of(task.b); }
+int64_t blocks_of(int64_t sides) { return (sides + kSides - 1) / kSides; }
+int64_t sides_of(const TriangularSolve& task) { return task.from_right ? task.b.rows : task.b.columns; }
+int64_t units(const LuSolve& task) { return task.b.count * blocks_of(task.b.columns); }
+int64_t units(const TriangularSolve& task) { return task.b.count * blocks_of(sides_of(task)); }
 struct Sides {
   int64_t matrix, first;
   lapack_int count;
 };
-Sides sides(const MatrixStack& b, int64_t unit) {
-  const int64_t first = unit % blocks_of(b) * kSides;
-  return {unit / blocks_of(b), first, static_cast<lapack_int>(std::min(kSides, b.columns - first))};
+Sides sides(int64_t all, int64_t unit) {
+  const int64_t first = unit % blocks_of(all) * kSides;
+  return {unit / blocks_of(all), first, static_cast<lapack_int>(std::min(kSides, all - first))};
 }
 
 template <class T>
@@ -131,7 +133,7 @@ template <class T>
 void run_one(const LuSolve& task, int64_t unit, const Pieces&, const Work&) {
   constexpr char kOps[] = {'N', 'T', 'C'};
   const lapack_int n = narrow(task.lu.rows);
-  const Sides part = sides(task.b, unit);
+  const Sides part = sides(task.b.columns, unit);
   getrs<T>(kOps[static_cast<size_t>(task.op)], n, part.count, matrix<T>(task.lu, part.matrix), n,
            task.pivots + part.matrix * n, matrix<T>(task.b, part.matrix) + part.first * n, n);
 }
@@ -144,10 +146,13 @@ template <class T>
 void run_one(const TriangularSolve& task, int64_t unit, const Pieces&, const Work&) {
   constexpr CBLAS_TRANSPOSE kOps[] = {CblasNoTrans, CblasTrans, CblasConjTrans};
   const lapack_int n = narrow(task.a.rows);
-  const Sides part = sides(task.b, unit);
-  trsm<T>(task.triangle == Triangle::lower ? CblasLower : CblasUpper, kOps[static_cast<size_t>(task.op)],
-          task.unit_diagonal ? CblasUnit : CblasNonUnit, n, part.count, matrix<T>(task.a, part.matrix),
-          matrix<T>(task.b, part.matrix) + part.first * n);
+  const Sides part = sides(sides_of(task), unit);
+  const lapack_int leading = narrow(task.b.leading());
+  T* const b = matrix<T>(task.b, part.matrix) + (task.from_right ? part.first : part.first * leading);
+  trsm<T>(task.from_right ? CblasRight : CblasLeft, task.triangle == Triangle::lower ? CblasLower : CblasUpper,
+          kOps[static_cast<size_t>(task.op)], task.unit_diagonal ? CblasUnit : CblasNonUnit,
+          task.from_right ? part.count : n, task.from_right ? n : part.count, matrix<T>(task.a, part.matrix),
+          narrow(task.a.leading()), b, leading);
 }
 
 template <class T>
@@ -218,12 +223,14 @@ void run_one(const Qr& task, int64_t p, const Pieces& sizes, const Work& work) {
   const lapack_int m = narrow(task.a.rows), n = narrow(task.a.columns), k = std::min(m, n);
   T* const tau = static_cast<T*>(task.tau) + p * k;
   if (!by_panels(task)) {
-    geqrf<T>(m, n, matrix<T>(task.a, p), m, tau, reinterpret_cast<T*>(work[0]), work_size(sizes[0], sizeof(T)));
+    geqrf<T>(m, n, matrix<T>(task.a, p), narrow(task.a.leading()), tau, reinterpret_cast<T*>(work[0]),
+             work_size(sizes[0], sizeof(T)));
     return;
   }
   const auto panel = static_cast<lapack_int>(std::min<int64_t>(kPanelColumns, k));
   T* const triangles = reinterpret_cast<T*>(work[1]);
-  geqrt<T>(m, n, panel, matrix<T>(task.a, p), m, triangles, panel, reinterpret_cast<T*>(work[0]));
+  geqrt<T>(m, n, panel, matrix<T>(task.a, p), narrow(task.a.leading()), triangles, panel,
+           reinterpret_cast<T*>(work[0]));
   for (lapack_int j = 0; j < k; ++j) tau[j] = triangles[int64_t{j} * panel + j % panel];
 }
 

@@ -186,7 +186,7 @@ void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const Mat
   };
   if (dtype == DType::float16) return half.operator()<float16>();
   if (dtype == DType::bfloat16) return half.operator()<bfloat16>();
-  if (is_integer(dtype)) return gemm(dtype, alpha, transposed(a), a, beta, c, threads, scratch);
+  if (is_integer(dtype)) return gemm({dtype, alpha, transposed(a), a, beta, c}, threads, scratch);
   with_blas_type("matrix product", dtype, [&]<class T>() { tiled_syrk<T>(alpha, a, beta, c, threads); });
 }
 

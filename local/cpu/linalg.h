@@ -5,12 +5,12 @@
 #include <cstdint>
 
 #include "quarry/local/program/engine.h"
+#include "quarry/local/program/products.h"
 
 namespace quarry::local::cpu {
 
 int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c);
-void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-          int threads, void* scratch);
+void gemm(const Gemm& task, int threads, void* scratch);
 int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c);
 void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c, int threads, void* scratch);
 int64_t eigh_scratch_bytes(DType dtype, int64_t n);

@@ -86,14 +86,21 @@ void for_each_tile(const MatrixProduct& p, int threads, const Body& body) {
   });
 }
 
+// What a product does with the matrices: alpha a b + beta c.
+struct Factors {
+  double alpha = 1, beta = 0;
+  bool conjugate_a = false, conjugate_b = false;
+};
+
 // ---- Floating point ----
 
 template <class T>
-void float_products(const MatrixProduct& p, double alpha, double beta, int threads, char* scratch) {
+void float_products(const MatrixProduct& p, const Factors& how, int threads, char* scratch) {
+  const auto& [alpha, beta, conjugate_a, conjugate_b] = how;
   const int64_t parts = segments(p), rows = p.c.matrix.rows, columns = p.c.matrix.columns;
   if (parts == 1) {
     for_each_tile<T>(p, threads, [&](const MatrixView& a, const MatrixView& b, const MatrixView& c) {
-      tile_product<T>(p.conjugate, false, static_cast<T>(alpha), a, b, static_cast<T>(beta), c);
+      tile_product<T>(conjugate_a, conjugate_b, static_cast<T>(alpha), a, b, static_cast<T>(beta), c);
     });
     return;
   }
@@ -108,8 +115,8 @@ void float_products(const MatrixProduct& p, double alpha, double beta, int threa
     for (int64_t i = 0; i < rows; i += kMatrixTile) {
       for (int64_t j = 0; j < columns; j += kMatrixTile) {
         const int64_t m = std::min(kMatrixTile, rows - i), n = std::min(kMatrixTile, columns - j);
-        tile_product<T>(p.conjugate, false, T(1), block<T>(a, i, m, k, length), block<T>(b, k, length, j, n), T(0),
-                        block<T>(part, i, m, j, n));
+        tile_product<T>(conjugate_a, conjugate_b, T(1), block<T>(a, i, m, k, length), block<T>(b, k, length, j, n),
+                        T(0), block<T>(part, i, m, j, n));
       }
     }
   });
@@ -168,7 +175,7 @@ void for_each_half(const Dims& batch, const MatrixBatch& matrices, const MatrixB
 }
 
 template <class H>
-void half_products(const MatrixProduct& p, double alpha, double beta, int threads, char* scratch) {
+void half_products(const MatrixProduct& p, const Factors& how, int threads, char* scratch) {
   MatrixProduct wide = p;
   wide.dtype = DType::float32;
   const auto widened = [](const MatrixView& from, const MatrixView& to) {
@@ -177,9 +184,9 @@ void half_products(const MatrixProduct& p, double alpha, double beta, int thread
   for (auto [from, to] : {std::pair(&p.a, &wide.a), std::pair(&p.b, &wide.b), std::pair(&p.c, &wide.c)}) {
     *to = wide_batch(p.batch, *from, scratch);
     scratch += wide_bytes(p.batch, *from);
-    if (from != &p.c || beta != 0) for_each_half(p.batch, *from, *to, threads, widened);
+    if (from != &p.c || how.beta != 0) for_each_half(p.batch, *from, *to, threads, widened);
   }
-  float_products<float>(wide, alpha, beta, threads, scratch);
+  float_products<float>(wide, how, threads, scratch);
   for_each_half(p.batch, p.c, wide.c, threads,
                 [](const MatrixView& to, const MatrixView& from) { narrow<H>(from, to); });
 }
@@ -257,8 +264,8 @@ void integer_column(int64_t alpha, const MatrixView& a, const MatrixView& b, int
 }
 
 template <class T, class Rule>
-void integer_products(const MatrixProduct& p, double alpha, double beta, int threads) {
-  const auto factor = static_cast<int64_t>(alpha), addend = static_cast<int64_t>(beta);
+void integer_products(const MatrixProduct& p, const Factors& how, int threads) {
+  const auto factor = static_cast<int64_t>(how.alpha), addend = static_cast<int64_t>(how.beta);
   for_each_tile<T>(p, threads, [&](const MatrixView& a, const MatrixView& b, const MatrixView& c) {
     if (c.columns == 1)
       integer_column<T, Rule>(factor, a, b, addend, c);
@@ -292,32 +299,31 @@ bool is_symmetric(const MatrixProduct& p) {
          element_count(p.batch) == 1 && segments(p) == 1;
 }
 
-// c = alpha a b + beta c
-void multiply(const MatrixProduct& p, double alpha, double beta, int threads, void* scratch) {
+void multiply(const MatrixProduct& p, const Factors& how, int threads, void* scratch) {
   QUARRY_CHECK(p.a.matrix.rows == p.c.matrix.rows && p.a.matrix.columns == p.b.matrix.rows &&
                p.b.matrix.columns == p.c.matrix.columns);
   QUARRY_CHECK(!p.conjugate || p.a.matrix.rows == 1);
   if (results(p) == 0) return;
-  if (p.dtype == DType::bool_) return integer_products<uint8_t, Boolean>(p, alpha, beta, threads);
+  if (p.dtype == DType::bool_) return integer_products<uint8_t, Boolean>(p, how, threads);
   if (is_integer(p.dtype)) {
     switch (itemsize(p.dtype)) {
       case 1:
-        return integer_products<uint8_t, Wrapping<uint8_t>>(p, alpha, beta, threads);
+        return integer_products<uint8_t, Wrapping<uint8_t>>(p, how, threads);
       case 2:
-        return integer_products<uint16_t, Wrapping<uint16_t>>(p, alpha, beta, threads);
+        return integer_products<uint16_t, Wrapping<uint16_t>>(p, how, threads);
       case 4:
-        return integer_products<uint32_t, Wrapping<uint32_t>>(p, alpha, beta, threads);
+        return integer_products<uint32_t, Wrapping<uint32_t>>(p, how, threads);
       default:
-        return integer_products<uint64_t, Wrapping<uint64_t>>(p, alpha, beta, threads);
+        return integer_products<uint64_t, Wrapping<uint64_t>>(p, how, threads);
     }
   }
   const OneThreadPerCall scope;
   for (const MatrixBatch* m : {&p.a, &p.b, &p.c}) check(*m, p.batch);
-  if (is_symmetric(p)) return syrk(p.dtype, alpha, p.b.matrix, beta, p.c.matrix, threads, nullptr);
+  if (is_symmetric(p)) return syrk(p.dtype, how.alpha, p.b.matrix, how.beta, p.c.matrix, threads, nullptr);
   char* const space = static_cast<char*>(scratch);
-  if (p.dtype == DType::float16) return half_products<float16>(p, alpha, beta, threads, space);
-  if (p.dtype == DType::bfloat16) return half_products<bfloat16>(p, alpha, beta, threads, space);
-  with_blas_type("matrix product", p.dtype, [&]<class T>() { float_products<T>(p, alpha, beta, threads, space); });
+  if (p.dtype == DType::float16) return half_products<float16>(p, how, threads, space);
+  if (p.dtype == DType::bfloat16) return half_products<bfloat16>(p, how, threads, space);
+  with_blas_type("matrix product", p.dtype, [&]<class T>() { float_products<T>(p, how, threads, space); });
 }
 
 MatrixProduct one_product(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) {
@@ -331,7 +337,7 @@ class CpuProducts final : public Products {
     const int64_t bytes = scratch_bytes(product);
     std::optional<Buffer> scratch;
     if (bytes > 0) scratch.emplace(bytes, *context.memory, context.stream);
-    cpu::multiply(product, /*alpha=*/1, /*beta=*/0, context.threads, scratch ? scratch->data() : nullptr);
+    cpu::multiply(product, {.conjugate_a = product.conjugate}, context.threads, scratch ? scratch->data() : nullptr);
   }
   int64_t slide_scratch_bytes(const SlidingProduct&) override { return 0; }
   void slide(const SlidingProduct& product, const ExecContext& context) override {
@@ -348,10 +354,9 @@ class CpuProducts final : public Products {
   int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) override {
     return cpu::gemm_scratch_bytes(dtype, a, b, c);
   }
-  void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    const Scratch scratch(cpu::gemm_scratch_bytes(dtype, a, b, c), context);
-    cpu::gemm(dtype, alpha, a, b, beta, c, context.threads, scratch.data());
+  void gemm(const Gemm& task, const ExecContext& context) override {
+    const Scratch scratch(cpu::gemm_scratch_bytes(task.dtype, task.a, task.b, task.c), context);
+    cpu::gemm(task, context.threads, scratch.data());
   }
   int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) override {
     return cpu::syrk_scratch_bytes(dtype, a, c);
@@ -368,9 +373,9 @@ class CpuProducts final : public Products {
 int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) {
   return scratch_bytes(one_product(dtype, a, b, c));
 }
-void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-          int threads, void* scratch) {
-  multiply(one_product(dtype, a, b, c), alpha, beta, threads, scratch);
+void gemm(const Gemm& task, int threads, void* scratch) {
+  multiply(one_product(task.dtype, task.a, task.b, task.c), {task.alpha, task.beta, task.conjugate_a, task.conjugate_b},
+           threads, scratch);
 }
 
 }  // namespace cpu

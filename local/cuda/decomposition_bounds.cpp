@@ -43,7 +43,7 @@ class Bounds {
   }
   int64_t of(const TriangularSolve& task) const {
     const int64_t n = task.a.rows, count = batched(task.b.count, n) ? task.b.count : 0;
-    return 2 * addresses(count) + blas(task.dtype, n, task.b.columns, n);
+    return 2 * addresses(count) + blas(task.dtype, task.b.rows, task.b.columns, n);
   }
   int64_t of(const Qr& task) const {
     const int64_t m = task.a.rows, n = task.a.columns;

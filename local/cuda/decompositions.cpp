@@ -55,7 +55,8 @@ class Runner {
     // cuSOLVER's pivots have 64 bits.
     const Scratch pivots(stack.count * k * 8, context_);
     for (int64_t p = 0; p < stack.count; ++p)
-      factor(task.dtype, m, n, matrix(stack, p, task.dtype), reinterpret_cast<int64_t*>(pivots.at(p * k * 8)),
+      factor(task.dtype, m, n, matrix(stack, p, task.dtype), stack.leading(),
+             reinterpret_cast<int64_t*>(pivots.at(p * k * 8)),
              task.info + p);
     convert(DType::int64, pivots.data(), DType::int32, task.pivots, stack.count * k, context_);
   }
@@ -106,7 +107,7 @@ class Runner {
     const auto swaps = reinterpret_cast<int64_t*>(pivots.data());
     for (int64_t p = 0; p < count; ++p) {
       void* const a = matrix(task.a, p, task.dtype);
-      factor(task.dtype, n, n, a, swaps, task.info + p);
+      factor(task.dtype, n, n, a, n, swaps, task.info + p);
       solve(task.dtype, CUBLAS_OP_N, n, n, a, swaps, matrix(task.out, p, task.dtype),
             reinterpret_cast<int*>(info.data()));
     }
@@ -134,7 +135,8 @@ class Runner {
   }
 
   void run(const TriangularSolve& task) {
-    const int64_t n = task.a.rows, sides = task.b.columns;
+    const int64_t n = task.a.rows, rows = task.b.rows, columns = task.b.columns;
+    const cublasSideMode_t side = task.from_right ? CUBLAS_SIDE_RIGHT : CUBLAS_SIDE_LEFT;
     const cublasOperation_t op = operation(task.op, task.dtype);
     const cublasDiagType_t diagonal = task.unit_diagonal ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
     with_type(task.dtype, [&]<class T>() {
@@ -142,18 +144,18 @@ class Runner {
       const bool many = batched(task.b.count, n);
       const int64_t addresses = many ? task.b.count : 0;
       const Addresses a(task.a, addresses, task.dtype, context_), b(task.b, addresses, task.dtype, context_);
-      with_blas(task.dtype, n, sides, n, [&](cublasHandle_t blas) {
+      with_blas(task.dtype, rows, columns, n, [&](cublasHandle_t blas) {
         if (many) {
-          QUARRY_TYPED(cublas, trsmBatched, trsmBatched, blas, CUBLAS_SIDE_LEFT, fill_mode(task.triangle), op, diagonal,
-                       narrow(n), narrow(sides), &one, a.of<const T>(), narrow(n), b.of<T>(), narrow(n),
+          QUARRY_TYPED(cublas, trsmBatched, trsmBatched, blas, side, fill_mode(task.triangle), op, diagonal,
+                       narrow(rows), narrow(columns), &one, a.of<const T>(), narrow(n), b.of<T>(), narrow(rows),
                        narrow(task.b.count));
           return;
         }
         for (int64_t p = 0; p < task.b.count; ++p) {
           const auto from = static_cast<const T*>(matrix(task.a, p, task.dtype));
           const auto to = static_cast<T*>(matrix(task.b, p, task.dtype));
-          QUARRY_TYPED(cublas, trsm_64, trsm_64, blas, CUBLAS_SIDE_LEFT, fill_mode(task.triangle), op, diagonal, n,
-                       sides, &one, from, n, to, n);
+          QUARRY_TYPED(cublas, trsm_64, trsm_64, blas, side, fill_mode(task.triangle), op, diagonal, rows, columns, &one,
+                       from, task.a.leading(), to, task.b.leading());
         }
       });
     });
@@ -177,7 +179,8 @@ class Runner {
     }
     const Scratch info(sizeof(int), context_);
     for (int64_t p = 0; p < stack.count; ++p)
-      factor_qr(task.dtype, m, n, matrix(stack, p, task.dtype), static_cast<char*>(task.tau) + p * k * item,
+      factor_qr(task.dtype, m, n, matrix(stack, p, task.dtype), stack.leading(),
+                static_cast<char*>(task.tau) + p * k * item,
                 reinterpret_cast<int*>(info.data()));
   }
 
@@ -310,11 +313,11 @@ class Runner {
       });
     });
   }
-  void factor(DType dtype, int64_t m, int64_t n, void* a, int64_t* pivots, int32_t* info) {
+  void factor(DType dtype, int64_t m, int64_t n, void* a, int64_t distance, int64_t* pivots, int32_t* info) {
     const cudaDataType type = data_type(dtype);
     with_workspace(library_.lu(dtype, m, n), [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
-      QUARRY_CUDA_CALL(cusolverDnXgetrf(solver(), params(), m, n, type, a, m, pivots, type, device, device_bytes, host,
-                                        host_bytes, info));
+      QUARRY_CUDA_CALL(cusolverDnXgetrf(solver(), params(), m, n, type, a, distance, pivots, type, device, device_bytes,
+                                        host, host_bytes, info));
     });
   }
   void solve(DType dtype, cublasOperation_t op, int64_t n, int64_t sides, const void* lu, const int64_t* pivots,
@@ -322,11 +325,11 @@ class Runner {
     const cudaDataType type = data_type(dtype);
     QUARRY_CUDA_CALL(cusolverDnXgetrs(solver(), params(), op, n, sides, type, lu, n, pivots, type, b, n, info));
   }
-  void factor_qr(DType dtype, int64_t m, int64_t n, void* a, void* tau, int* info) {
+  void factor_qr(DType dtype, int64_t m, int64_t n, void* a, int64_t distance, void* tau, int* info) {
     const cudaDataType type = data_type(dtype);
     with_workspace(library_.qr(dtype, m, n), [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
-      QUARRY_CUDA_CALL(cusolverDnXgeqrf(solver(), params(), m, n, type, a, m, type, tau, type, device, device_bytes,
-                                        host, host_bytes, info));
+      QUARRY_CUDA_CALL(cusolverDnXgeqrf(solver(), params(), m, n, type, a, distance, type, tau, type, device,
+                                        device_bytes, host, host_bytes, info));
     });
   }
   void make_q(DType dtype, int64_t m, int64_t n, int64_t reflectors, void* a, const void* tau_data) {
@@ -424,8 +427,9 @@ class Runner {
     const Scratch scaled(m * n * item, context_), gram(n * n * item, context_);
     scale_columns(dtype, {1, n, m}, task.u, m * n, task.values, real, scaled.data(), context_);
     with_blas(dtype, m, n, n, [&](cublasHandle_t blas) {
-      blas_product(dtype, /*alpha=*/-1, {scaled.data(), m, n, 1, m}, {task.vh, n, n, 1, n}, /*beta=*/1, {a, m, n, 1, m},
-                   {}, blas);
+      blas_product(
+          {dtype, /*alpha=*/-1, {scaled.data(), m, n, 1, m}, {task.vh, n, n, 1, n}, /*beta=*/1, {a, m, n, 1, m}}, {},
+          blas);
     });
     const MatrixView distance{gram.data(), n, n, n, 1};
     write_identities(dtype, {gram.data(), 1, n, n}, context_);
@@ -460,7 +464,7 @@ class Runner {
   void tall_svd(const Single& task) {
     const int64_t m = task.m, n = task.n, item = itemsize(task.dtype);
     const Scratch tau(n * item, context_), r(n * n * item, context_), info(sizeof(int), context_);
-    factor_qr(task.dtype, m, n, task.a, tau.data(), reinterpret_cast<int*>(info.data()));
+    factor_qr(task.dtype, m, n, task.a, m, tau.data(), reinterpret_cast<int*>(info.data()));
     copy_upper(task.dtype, {task.a, 1, m, n}, r.data(), context_);
     const bool vectors = task.u != nullptr, full = vectors && task.u_columns > n;
     const Scratch small(vectors ? n * n * item : 0, context_);
@@ -474,8 +478,13 @@ class Runner {
       make_q(task.dtype, m, n, n, task.a, tau.data());
     }
     with_blas(task.dtype, m, n, n, [&](cublasHandle_t blas) {
-      blas_product(task.dtype, /*alpha=*/1, {task.a, m, n, 1, m}, {small.data(), n, n, 1, n}, /*beta=*/0,
-                   {task.u, m, n, 1, m}, {}, blas);
+      blas_product({task.dtype,
+                    /*alpha=*/1,
+                    {task.a, m, n, 1, m},
+                    {small.data(), n, n, 1, n},
+                    /*beta=*/0,
+                    {task.u, m, n, 1, m}},
+                   {}, blas);
     });
   }
 

@@ -146,8 +146,8 @@ int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a) {
   return workspace_bytes(dtype, a.columns, a.columns, a.rows);
 }
 
-void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-          const ExecContext& context) {
+void gemm(const Gemm& task, const ExecContext& context) {
+  const auto& [dtype, alpha, a, b, beta, c, conjugate_a, conjugate_b] = task;
   if (a.columns != b.rows || c.rows != a.rows || c.columns != b.columns)
     throw InvalidArgument(fmt::format("gemm: shapes ({}, {}) and ({}, {}) do not give ({}, {})", a.rows, a.columns,
                                       b.rows, b.columns, c.rows, c.columns));
@@ -161,7 +161,7 @@ void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, d
   const int64_t bytes = gemm_scratch_bytes(dtype, a, b);
   const Scratch workspace(bytes, context);
   const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
-  blas_product(dtype, alpha, a, b, beta, c, {}, handle);
+  blas_product(task, {}, handle);
 }
 
 void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
@@ -194,7 +194,7 @@ void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const Mat
     for (int64_t first = 0; first < n; first += half) {
       const int64_t rows = std::min(half, n - first);
       const MatrixView strip{static_cast<char*>(c.data) + first * itemsize(dtype), rows, first + rows, 1, ld};
-      blas_product(dtype, alpha, transposed(columns_of(first, rows)), columns_of(0, first + rows), beta, strip, {},
+      blas_product({dtype, alpha, transposed(columns_of(first, rows)), columns_of(0, first + rows), beta, strip}, {},
                    handle);
     }
     mirror_lower(dtype, c.data, n, ld, stream);

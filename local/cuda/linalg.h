@@ -2,12 +2,12 @@
 #pragma once
 
 #include "quarry/local/program/engine.h"
+#include "quarry/local/program/products.h"
 
 namespace quarry::local::cuda {
 
 int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b);
-void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-          const ExecContext& context);
+void gemm(const Gemm& task, const ExecContext& context);
 int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a);
 void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c, const ExecContext& context);
 int64_t eigh_scratch_bytes(DType dtype, int64_t n);

@@ -80,36 +80,57 @@ void check_view(const MatrixView& m, const char* which) {
 
 namespace {
 
-// A single element is of both orders: c is column-major here whatever is_row_major() says of it.
-void column_major_product(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta,
-                          const MatrixView& c, const BatchSteps& batch, cublasHandle_t handle) {
+// Whether the library is given the transpose of an operand: of a conjugated one always, since its routines conjugate
+// transposes alone.
+bool is_turned(const MatrixView& m, bool conjugate) { return conjugate || is_row_major(m); }
+
+// Whether c may be seen by columns, or by rows: a vector without gaps may be seen both ways.
+bool has_columns(const MatrixView& m) { return m.rows <= 1 || m.row_stride == 1; }
+bool has_rows(const MatrixView& m) { return m.columns <= 1 || m.column_stride == 1; }
+
+// c by columns, whatever is_row_major() says of it.
+void column_major_product(const Gemm& task, const BatchSteps& batch, cublasHandle_t handle) {
+  const auto& [dtype, alpha, a, b, beta, c, conjugate_a, conjugate_b] = task;
   const BlasType& type = blas_type(dtype);
-  const auto operation = [](const MatrixView& m) { return is_row_major(m) ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  const int64_t lda = leading_dimension(a), ldb = leading_dimension(b), ldc = leading_dimension(c);
+  const auto operation = [](const MatrixView& m, bool conjugate) {
+    QUARRY_CHECK(!conjugate || has_rows(m));
+    return conjugate ? CUBLAS_OP_C : is_row_major(m) ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
+  const auto distance = [](const MatrixView& m, bool turned) {
+    const int64_t line = turned ? m.columns : m.rows, lines = turned ? m.rows : m.columns;
+    return std::max<int64_t>({1, line, lines > 1 ? (turned ? m.row_stride : m.column_stride) : line});
+  };
+  const int64_t lda = distance(a, is_turned(a, conjugate_a)), ldb = distance(b, is_turned(b, conjugate_b));
+  const int64_t ldc = distance(c, /*turned=*/false);
   alignas(16) unsigned char factors[2][16];
   Scalar(alpha).store(type.factor, factors[0]);
   Scalar(beta).store(type.factor, factors[1]);
   if (batch.count == 1) {
-    QUARRY_CUDA_CALL(cublasGemmEx_64(handle, operation(a), operation(b), c.rows, c.columns, a.columns, factors[0],
-                                     a.data, type.data, lda, b.data, type.data, ldb, factors[1], c.data, type.data, ldc,
-                                     type.compute, CUBLAS_GEMM_DEFAULT));
+    QUARRY_CUDA_CALL(cublasGemmEx_64(handle, operation(a, conjugate_a), operation(b, conjugate_b), c.rows, c.columns,
+                                     a.columns, factors[0], a.data, type.data, lda, b.data, type.data, ldb, factors[1],
+                                     c.data, type.data, ldc, type.compute, CUBLAS_GEMM_DEFAULT));
   } else {
-    QUARRY_CUDA_CALL(cublasGemmStridedBatchedEx_64(handle, operation(a), operation(b), c.rows, c.columns, a.columns,
-                                                   factors[0], a.data, type.data, lda, batch.a, b.data, type.data, ldb,
-                                                   batch.b, factors[1], c.data, type.data, ldc, batch.c, batch.count,
-                                                   type.compute, CUBLAS_GEMM_DEFAULT));
+    QUARRY_CUDA_CALL(cublasGemmStridedBatchedEx_64(handle, operation(a, conjugate_a), operation(b, conjugate_b), c.rows,
+                                                   c.columns, a.columns, factors[0], a.data, type.data, lda, batch.a,
+                                                   b.data, type.data, ldb, batch.b, factors[1], c.data, type.data, ldc,
+                                                   batch.c, batch.count, type.compute, CUBLAS_GEMM_DEFAULT));
   }
 }
 
 }  // namespace
 
-void blas_product(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-                  const BatchSteps& batch, cublasHandle_t handle) {
-  if (is_row_major(c)) {  // c^T = b^T a^T, column-major
-    column_major_product(dtype, alpha, transposed(b), transposed(a), beta, transposed(c),
+void blas_product(const Gemm& given, const BatchSteps& batch, cublasHandle_t handle) {
+  Gemm task = given;
+  if (!is_complex(task.dtype)) task.conjugate_a = task.conjugate_b = false;
+  bool by_rows = is_row_major(task.c);
+  if ((task.conjugate_a || task.conjugate_b) && has_rows(task.c) && has_columns(task.c))
+    by_rows = !has_rows(task.conjugate_a ? task.a : task.b);
+  if (by_rows) {  // c^T = b^T a^T, by columns
+    column_major_product({task.dtype, task.alpha, transposed(task.b), transposed(task.a), task.beta,
+                          transposed(task.c), task.conjugate_b, task.conjugate_a},
                          {batch.count, batch.b, batch.a, batch.c}, handle);
   } else {
-    column_major_product(dtype, alpha, a, b, beta, c, batch, handle);
+    column_major_product(task, batch, handle);
   }
 }
 

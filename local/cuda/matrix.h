@@ -6,6 +6,7 @@
 #include "quarry/local/cuda/stream.h"
 #include "quarry/local/memory/scratch.h"
 #include "quarry/local/program/engine.h"
+#include "quarry/local/program/products.h"
 
 namespace quarry::local::cuda {
 
@@ -29,8 +30,7 @@ struct BatchSteps {
   int64_t count = 1;
   int64_t a = 0, b = 0, c = 0;
 };
-// c = alpha a b + beta c for matrices of any order, each checked by check_view().
-void blas_product(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-                  const BatchSteps& batch, cublasHandle_t handle);
+// For matrices of any order, each checked by check_view().
+void blas_product(const Gemm& task, const BatchSteps& batch, cublasHandle_t handle);
 
 }  // namespace quarry::local::cuda

@@ -309,7 +309,7 @@ void multiply_floats(const MatrixProduct& p, const ExecContext& context) {
   const Scratch workspace(bytes, context);
   const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
   for_each_run(p, [&](const MatrixView& a, const MatrixView& b, const MatrixView& c, const BatchSteps& steps) {
-    blas_product(p.dtype, /*alpha=*/1, a, b, /*beta=*/0, c, steps, handle);
+    blas_product({p.dtype, /*alpha=*/1, a, b, /*beta=*/0, c}, steps, handle);
   });
 }
 
@@ -414,9 +414,8 @@ class CudaProducts final : public Products {
   int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView&) override {
     return cuda::gemm_scratch_bytes(dtype, a, b);
   }
-  void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    cuda::gemm(dtype, alpha, a, b, beta, c, context);
+  void gemm(const Gemm& task, const ExecContext& context) override {
+    cuda::gemm(task, context);
   }
   int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView&) override {
     return cuda::syrk_scratch_bytes(dtype, a);

@@ -16,11 +16,15 @@
 
 namespace quarry::local {
 
-// `count` matrices one after the other, each column by column without gaps.
+// `count` matrices one after the other, each column by column without gaps. Lu, Qr and TriangularSolve also take a part
+// of a larger matrix, one: its columns are `distance` elements apart.
 struct MatrixStack {
   void* data = nullptr;
   int64_t count = 0, rows = 0, columns = 0;
+  int64_t distance = 0;                                // 0: rows
   int64_t elements() const { return rows * columns; }  // of one matrix
+  bool is_part() const { return distance != 0 && distance != rows; }
+  int64_t leading() const { return is_part() ? distance : rows; }
 };
 
 enum class MatrixOp : uint8_t { none, transpose, conjugate_transpose };
@@ -58,13 +62,15 @@ struct Cholesky {
   MatrixStack a;
   int32_t* info;
 };
-// b becomes the solution of op(a) x = b, where a is triangular; a zero on the diagonal gives infinities and NaN.
+// b becomes the solution of op(a) x = b, or `from_right` of x op(a) = b, where a is triangular; a zero on the diagonal
+// gives infinities and NaN.
 struct TriangularSolve {
   DType dtype;
   Triangle triangle;
   MatrixOp op;
   bool unit_diagonal;
   MatrixStack a, b;
+  bool from_right = false;
 };
 // a = Q R in place, as LAPACK's geqrf: R above, Householder vectors below the diagonal, min(rows, columns) factors tau
 // per matrix.

@@ -38,6 +38,18 @@ struct SlidingProduct {
   int64_t before;
 };
 
+// c = alpha a b + beta c. dtype float32, float64, complex64, complex128 (float16 and bfloat16 accumulate in float32).
+struct Gemm {
+  DType dtype;
+  double alpha;
+  MatrixView a, b;
+  double beta;
+  MatrixView c;
+  // Whether complex elements of a, or b, are conjugated first: only those of a matrix whose lines are rows where c's are
+  // columns, or the other way round, so that a library sees a conjugate transpose.
+  bool conjugate_a = false, conjugate_b = false;
+};
+
 class Products {
  public:
   virtual ~Products() = default;
@@ -48,11 +60,9 @@ class Products {
   virtual int64_t slide_scratch_bytes(const SlidingProduct& product) = 0;
   virtual void slide(const SlidingProduct& product, const ExecContext& context) = 0;
 
-  // c = alpha a b + beta c. dtype float32, float64, complex64, complex128 (float16 and bfloat16 accumulate in float32).
   // Sums along k in an order that depends on the shapes only.
   virtual int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) = 0;
-  virtual void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta,
-                    const MatrixView& c, const ExecContext& context) = 0;
+  virtual void gemm(const Gemm& task, const ExecContext& context) = 0;
   // c = alpha a^H a + beta c, both triangles of c filled.
   virtual int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) = 0;
   virtual void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,

@@ -144,9 +144,8 @@ class RelayedProducts final : public Relayed<Products, &Engine::products> {
   int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) override {
     return behind().gemm_scratch_bytes(dtype, a, b, c);
   }
-  void gemm(DType dtype, double alpha, const MatrixView& a, const MatrixView& b, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    issue<&Products::gemm>(context, gemm_scratch_bytes(dtype, a, b, c), dtype, alpha, a, b, beta, c);
+  void gemm(const Gemm& task, const ExecContext& context) override {
+    issue<&Products::gemm>(context, gemm_scratch_bytes(task.dtype, task.a, task.b, task.c), task);
   }
   int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) override {
     return behind().syrk_scratch_bytes(dtype, a, c);

@@ -207,7 +207,7 @@ void gemm(benchmark::State& state) {
   Case c;
   const MatrixView a{c.array(m * k), m, k, k, 1}, b{c.array(k * n), k, n, n, 1}, out{c.array(m * n), m, n, n, 1};
   for (auto _ : state)
-    cpu_engine().products().gemm(DType::float64, 1, a, b, 0, out, context(static_cast<int>(state.range(3))));
+    cpu_engine().products().gemm({DType::float64, 1, a, b, 0, out}, context(static_cast<int>(state.range(3))));
   state.counters["flops"] =
       benchmark::Counter(static_cast<double>(2 * m * n * k), benchmark::Counter::kIsIterationInvariantRate);
 }

@@ -72,7 +72,7 @@ TYPED_TEST(CpuMatrix, GemmOfEveryLayout) {
       for (double beta : {0.0, 0.5}) {
         Matrix<T> a(s.m, s.k, layout & 1, 1), b(s.k, s.n, layout & 2, 2), c(s.m, s.n, layout & 4, 3);
         const std::vector<T> before = c.data;
-        cpu_engine().products().gemm(dtype_of_v<T>, 2.0, a.view, b.view, beta, c.view, context());
+        cpu_engine().products().gemm({dtype_of_v<T>, 2.0, a.view, b.view, beta, c.view}, context());
         Matrix<T> old(s.m, s.n, layout & 4, 3);
         for (int64_t i = 0; i < s.m; ++i)
           for (int64_t j = 0; j < s.n; ++j) {
@@ -104,7 +104,7 @@ TYPED_TEST(CpuMatrix, SyrkOfEveryLayout) {
 
 TEST(CpuMatrixInteger, GemmWraps) {
   int32_t a[] = {1 << 30, 3, -2, 5}, b[] = {4, 1, 7, -1}, c[4];
-  cpu_engine().products().gemm(DType::int32, 1, {a, 2, 2, 2, 1}, {b, 2, 2, 2, 1}, 0, {c, 2, 2, 2, 1}, context());
+  cpu_engine().products().gemm({DType::int32, 1, {a, 2, 2, 2, 1}, {b, 2, 2, 2, 1}, 0, {c, 2, 2, 2, 1}}, context());
   EXPECT_EQ(c[0], 21);
   EXPECT_EQ(c[1], (1 << 30) - 3);
   EXPECT_EQ(c[2], 27);
@@ -113,8 +113,8 @@ TEST(CpuMatrixInteger, GemmWraps) {
 
 TEST(CpuMatrixBits, ThreadCountDoesNotMatter) {
   Matrix<double> a(700, 300, true, 5), b(300, 900, false, 6), c(700, 900, true, 7), d(700, 900, true, 7);
-  cpu_engine().products().gemm(DType::float64, 1, a.view, b.view, 0, c.view, context(1));
-  cpu_engine().products().gemm(DType::float64, 1, a.view, b.view, 0, d.view, context(3));
+  cpu_engine().products().gemm({DType::float64, 1, a.view, b.view, 0, c.view}, context(1));
+  cpu_engine().products().gemm({DType::float64, 1, a.view, b.view, 0, d.view}, context(3));
   EXPECT_EQ(c.data, d.data);
   Matrix<double> e(300, 300, true, 1), f(300, 300, true, 1);
   cpu_engine().products().syrk(DType::float64, 1, a.view, 0, e.view, context(1));

@@ -91,7 +91,7 @@ TYPED_TEST(CudaLinalg, GemmInEveryLayout) {
         const int64_t scratch =
             engine(kGpu).products().gemm_scratch_bytes(dtype_of_v<T>, da.view(), db.view(), dc.view());
         EXPECT_GT(scratch, 0);
-        engine(kGpu).products().gemm(dtype_of_v<T>, 1.5, da.view(), db.view(), beta, dc.view(), gpu);
+        engine(kGpu).products().gemm({dtype_of_v<T>, 1.5, da.view(), db.view(), beta, dc.view()}, gpu);
         dc.fetch();
         double worst = 0;
         for (int64_t i = 0; i < m; ++i)
@@ -219,7 +219,7 @@ TEST_F(CudaLinalgErrors, ShapesAndStridesAreChecked) {
   const ExecContext gpu = gpu_context();
   Matrix<double> a(5, 4, true, 1), b(5, 3, true, 2), c(5, 3, true, 3);
   OnGpu<double> da(a, gpu), db(b, gpu), dc(c, gpu);
-  EXPECT_THROW(engine(kGpu).products().gemm(DType::float64, 1, da.view(), db.view(), 0, dc.view(), gpu),
+  EXPECT_THROW(engine(kGpu).products().gemm({DType::float64, 1, da.view(), db.view(), 0, dc.view()}, gpu),
                InvalidArgument);
   MatrixView skipping = da.view();
   skipping.column_stride = 2;
