@@ -243,7 +243,7 @@ bool is_well_conditioned(const NdArray& root, const NdArray& inverse) {
 
 }  // namespace
 
-std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q) {
+std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q, bool with_signs) {
   constexpr int64_t kLeastColumns = 16, kLeastShape = 4, kLeastElements = 1 << 17;
   if (a.ndim() != 2) return std::nullopt;
   const int64_t m = a.shape(0), n = a.shape(1);
@@ -281,6 +281,10 @@ std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q) {
       own = true;
     }
     if (!last) continue;
+    if (!with_signs) {
+      if (with_q && product) result.q = matmul(result.q, inverse);
+      return result;
+    }
     const Slice top{0, n, 1};
     const NdArray signs = reflection_signs(product ? matmul(result.q[{top}], inverse) : result.q[{top}]);
     apply("multiply"_op, {result.r, signs[{full_slice, newaxis}]}, {.out = result.r});

@@ -87,11 +87,12 @@ Inverses inverses(const NdArray& a, DType dtype);
 // or three, the first one shifted, where the matrix is ill-conditioned: 4 m n^2 operations per pass at most, in
 // products of whole matrices, where Householder's method waits for one column after the other. As orthogonal as that,
 // since the last pass starts from nearly orthogonal columns, and R has the signs that it has there; nothing where it
-// would not be (a matrix without full rank, NaN) or does not pay. Without `with_q`, q is unspecified. Blocks.
+// would not be (a matrix without full rank, NaN) or does not pay. Without `with_q`, q is unspecified; without
+// `with_signs`, R's diagonal is positive. Blocks.
 struct TallQr {
   NdArray q, r;
 };
-std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q);
+std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q, bool with_signs = true);
 
 // Singular values and vectors, as NumPy's svd, in the compute dtype; matrices may be empty. Throws LinAlgError for NaN
 // and infinity. Blocks.
