@@ -19,6 +19,8 @@ const char* name(QueueKind queue) {
       return "worker";
     case QueueKind::comm:
       return "comm";
+    case QueueKind::urgent:
+      return "urgent";
   }
   return "unknown";
 }
@@ -113,6 +115,12 @@ TaskId Graph::add_task(const TaskDecl& decl) {
     QUARRY_CHECK(block.producer < 0 && block.stored < 0);
     block.producer = id;
     edges_.push_back(output);
+  }
+  if (task.queue == QueueKind::urgent) {
+    task.ends_round = true;
+    for (const BlockId input : decl.inputs)
+      if (const TaskId producer = block(input).producer; producer >= 0)
+        tasks_[static_cast<size_t>(producer)].ends_round = true;
   }
   in_order_ = in_order_ && (id == 0 || tasks_[static_cast<size_t>(id - 1)].position <= task.position);
   traffic_bytes_ += task.traffic_bytes;

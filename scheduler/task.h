@@ -21,8 +21,9 @@ enum class QueueKind : uint8_t {
   compute,  // on the CPU: one thread per core; on a GPU: one thread that queues work on the compute stream
   worker,   // host threads for work that blocks or that belongs to no device
   comm,     // receive tasks: started here, completed by the communication thread
+  urgent,   // of a GPU alone: work that much else waits for, or that waits for the GPU, on a stream that goes first
 };
-inline constexpr int kQueueCount = 4;
+inline constexpr int kQueueCount = 5;
 // The track of trace events that say how many bytes a tier below the compute tier holds; their names are the tiers'.
 inline constexpr const char* kTierTrack = "tier";
 const char* name(QueueKind queue);

@@ -35,7 +35,8 @@ static_assert(sizeof(LiveTask) == 64);
 // Makes tasks ready when their inputs are there. Not thread-safe: the executor's lock guards it.
 class LiveTasks {
  public:
-  explicit LiveTasks(WorkQueues& queues) : queues_(queues) {}
+  // `on_device`: the urgent queue has a thread.
+  LiveTasks(WorkQueues& queues, bool on_device) : queues_(queues), on_device_(on_device) {}
   void begin_run(const Graph& graph) {
     of_order_.assign(static_cast<size_t>(graph.task_count()), -1);
     times.begin_run(graph.body_count());
@@ -53,7 +54,7 @@ class LiveTasks {
     live.task = id;
     live.order = order;
     live.body = task.body;
-    live.queue = task.queue;
+    live.queue = task.queue == QueueKind::urgent && !on_device_ ? QueueKind::compute : task.queue;
     live.phase = LiveTask::Phase::waiting;
     of_order_[static_cast<size_t>(order)] = index;
     return index;
@@ -85,6 +86,7 @@ class LiveTasks {
 
  private:
   WorkQueues& queues_;
+  const bool on_device_;
   Numbered<LiveTask> tasks_;
   std::vector<int32_t> of_order_;  // -1: not admitted, or done
 };

@@ -35,7 +35,7 @@ Core::Core(const ExecutorConfig& config)
       on_device_(tiers_.on_device()),
       link_(std::make_shared<CoreLink>()),
       blocks_(tiers_, queues_[QueueKind::io]),
-      live_(queues_),
+      live_(queues_, on_device_),
       admission_(tiers_, blocks_, live_, busy_tasks(config), config.patience),
       task_runs_(*this),
       events_(backend_, config.device),
@@ -45,6 +45,7 @@ Core::Core(const ExecutorConfig& config)
   start_workers(QueueKind::compute, compute_threads(config_));
   start_workers(QueueKind::worker, config_.worker_threads);
   start_workers(QueueKind::comm, 1);
+  if (on_device_) start_workers(QueueKind::urgent, 1);
   if (!on_device_) callers_ = {make_worker(QueueKind::compute), make_worker(QueueKind::comm)};
   try {
     for (auto& worker : workers_)
@@ -63,12 +64,17 @@ void Core::start_workers(QueueKind queue, int count) {
 }
 
 std::unique_ptr<Worker> Core::make_worker(QueueKind queue) {
-  const auto role = queue == QueueKind::compute  ? local::StreamRole::compute
-                    : queue == QueueKind::worker ? local::StreamRole::to_host
-                                                 : local::StreamRole::to_device;
+  // Streams of copies go first.
+  const bool to_device = queue == QueueKind::io || queue == QueueKind::comm;
+  const auto role = queue == QueueKind::compute ? local::StreamRole::compute
+                    : to_device                 ? local::StreamRole::to_device
+                                                : local::StreamRole::to_host;
   auto worker = std::make_unique<Worker>();
   worker->queue = queue;
+  // Urgent tasks are too small to fill a device one by one.
+  constexpr size_t kUrgentStreams = 4;
   if (on_device_ && queue == QueueKind::compute) worker->turns = static_cast<size_t>(config_.compute_streams);
+  if (on_device_ && queue == QueueKind::urgent) worker->turns = kUrgentStreams;
   for (size_t k = 0; k < worker->turns; ++k) {
     worker->streams.push_back(backend_.create_stream(config_.device.index, role));
   }

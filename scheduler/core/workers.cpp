@@ -173,7 +173,11 @@ int64_t Core::fill_round(Worker& worker, int32_t first, int64_t round_ns, int mo
   worker.count = 0;
   worker.turn = (worker.turn + 1) % worker.turns;
   prepare(worker, first);
-  for (; share > 0 && worker.count < most && queue.front().job == Job::task; --share) {
+  // A round has one event for all that it queues: who waits for one task would wait for those behind it.
+  const auto is_ended = [&] {
+    return on_device_ && worker.slots[static_cast<size_t>(worker.count - 1)].task->ends_round;
+  };
+  for (; share > 0 && worker.count < most && !is_ended() && queue.front().job == Job::task; --share) {
     if (expected + queue.front().ns > round_ns) break;
     const WorkItem item = queue.pop();
     expected += item.ns;
