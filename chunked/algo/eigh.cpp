@@ -21,8 +21,8 @@ class Eigh final : public op::Operator {
     return {op::in_one_chunk({a.shape[0]}, local::real_type(a.dtype)), op::in_one_chunk(a.shape, a.dtype)};
   }
   // The solver takes rows or columns that are contiguous.
-  std::optional<Grid> wants(int /*argument*/, std::span<const op::ArraySpec> arguments) const override {
-    return Grid::single(arguments[0].shape);
+  std::optional<Grid> wants(int /*argument*/, const op::Call& call, int64_t /*room*/) const override {
+    return Grid::single(call.arguments[0].shape);
   }
 
   std::vector<NdArray> local(std::span<const NdArray> arguments) const override {

@@ -65,8 +65,9 @@ void settle_owners(plan::Plan& plan, const Ownership& ranks, const std::optional
     for (plan::Input* input : stage.reads()) settle(input->array);
     Owners owners = std::visit([&](const auto& work) { return wanted(stage, work); }, stage.work);
     if (all) owners = *all;
-    // Sums over chunks are made in one place.
-    bool is_tree = std::holds_alternative<plan::MatMul>(stage.work);
+    // Sums over chunks, and tiles, are made in one place.
+    const auto* applied = std::get_if<plan::Applied>(&stage.work);
+    bool is_tree = std::holds_alternative<plan::MatMul>(stage.work) || (applied && applied->op->is_program());
     for (size_t o = 0; o < stage.outputs.size(); ++o) is_tree |= !is_chunkwise(stage, o);
     if (is_tree && owners.kind == Owners::Kind::everywhere) owners = Owners::blocks();
     stage.owners = ranks.settled(owners, stage.grid);

@@ -90,8 +90,9 @@ class Operator {
   // The outputs, at least one. The user's mistakes throw here, on every rank alike. `room`: bytes for one task, 0 while
   // building and where there is no limit. Shapes and dtypes do not depend on room.
   virtual std::vector<ArraySpec> infer(std::span<const ArraySpec> arguments, int64_t room) const = 0;
-  // The chunks that argument number `argument` must come in; none: any, also a view of an array with other cuts.
-  virtual std::optional<Grid> wants(int /*argument*/, std::span<const ArraySpec> /*arguments*/) const { return {}; }
+  // The chunks that argument number `argument` must come in, with the room that infer() had; none: any, also a view of
+  // an array with other cuts.
+  virtual std::optional<Grid> wants(int /*argument*/, const Call& /*call*/, int64_t /*room*/) const { return {}; }
 
   // The same on whole local arrays, in current_context(): for stages of one chunk, and the tests' reference.
   virtual std::vector<NdArray> local(std::span<const NdArray> arguments) const = 0;
@@ -108,6 +109,9 @@ class Operator {
   // Whether chunk i of every output follows the boxes that needs() names for it; all outputs have as many chunks then.
   // Else what reads an output waits for the whole stage.
   virtual bool streams() const { return false; }
+  // Whether it is a tile program (chunked/tiles/program.h): its tasks have an order of their own, in which arguments may
+  // be read at any time, so these are finished before it begins.
+  virtual bool is_program() const { return false; }
   // What the task for chunk `chunk` reads, at most: order, transfers, bytes and listings come from it. Default: all.
   virtual void needs(const Call& call, int64_t chunk, std::vector<Need>& needs) const;
   // What that task takes beside needs and outputs.

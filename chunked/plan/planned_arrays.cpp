@@ -361,10 +361,10 @@ Input PlannedArrays::applied(const NodePtr& node, const expr::Apply& n) {
   Applied work{n.op, {}, {expr::specs_of(n.args), {}}};
   work.call.outputs = n.op->infer(work.call.arguments, room_);
   const bool is_small = std::ranges::all_of(work.call.arguments, &op::ArraySpec::is_one_chunk);
-  work.one_chunk = !n.op->is_chunked() || (!n.op->streams() && is_small);
+  work.one_chunk = !n.op->is_chunked() || (!n.op->streams() && !n.op->is_program() && is_small);
   if (work.one_chunk && !is_small) check_fits(work, options_.memory_bytes);
   for (size_t i = 0; i < n.args.size(); ++i) {
-    const std::optional<Grid> wanted = n.op->wants(static_cast<int>(i), work.call.arguments);
+    const std::optional<Grid> wanted = n.op->wants(static_cast<int>(i), work.call, room_);
     if (wanted) work.call.arguments[i].grid = *wanted;
     work.inputs.push_back(wanted ? operand(n.args[i], *wanted) : readable(n.args[i], n.op->copies()));
   }

@@ -69,8 +69,8 @@ BlockId Builder::block(const BlockKey& key) const {
 void Builder::add_task(TaskKind kind, QueueKind queue, int32_t body, int64_t index, Priority priority, Cost cost,
                        const std::vector<BlockId>& inputs, const std::vector<BlockId>& outputs) {
   const int64_t position = order_.position(stage_, priority.progress, priority.depth);
-  result_->graph.add_task(
-      {kind, queue, body, index, position, cost.scratch_bytes, cost.traffic_bytes, inputs, outputs, cost.visits});
+  result_->graph.add_task({kind, queue, body, index, position, cost.scratch_bytes, cost.traffic_bytes, inputs, outputs,
+                           cost.visits, cost.in_place});
   is_transfer_.push_back(false);
 }
 

@@ -92,7 +92,8 @@ class Builder {
   };
   struct Cost {
     int64_t scratch_bytes = 0, traffic_bytes = 0;
-    bool visits = false;  // its inputs cost nothing (scheduler::TaskDecl)
+    bool visits = false;   // its inputs cost nothing (scheduler::TaskDecl)
+    uint8_t in_place = 0;  // outputs that take over the memory of inputs (the same)
   };
   // Task `index` of a body, on the compute queue.
   void add_compute(int32_t body, int64_t index, Priority priority, Cost cost,

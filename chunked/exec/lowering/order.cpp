@@ -29,6 +29,11 @@ bool gathers(const plan::Stage& stage) {
   return std::holds_alternative<plan::Assemble>(stage.work) || (applied != nullptr && applied->streams());
 }
 
+bool is_program(const plan::Stage& stage) {
+  const auto* applied = std::get_if<plan::Applied>(&stage.work);
+  return applied != nullptr && applied->op->is_program() && !applied->one_chunk;
+}
+
 }  // namespace
 
 Order::Order(const plan::Plan& plan, const std::vector<Sink>& sinks) : plan_(plan) {
@@ -44,10 +49,11 @@ Order::Order(const plan::Plan& plan, const std::vector<Sink>& sinks) : plan_(pla
 
 int Order::find_phase(int s) {
   int phase = 0;
+  const bool program = is_program(stage(s));
   for (const plan::Input* input : stage(s).reads()) {
     if (input->array.kind != plan::ArrayRef::Kind::stage) continue;
     const int from = input->array.stage;
-    phase = std::max(phase, this->phase(from) + (stage(from).is_barrier(input->array.output) ? 1 : 0));
+    phase = std::max(phase, this->phase(from) + (program || stage(from).is_barrier(input->array.output) ? 1 : 0));
   }
   // An all-to-all copy is a barrier too: its first chunk needs nearly all of its input.
   if (gathers(stage(s)) && latest_input(s, 0, phase) > kProgressEnd / 2) ++phase;
@@ -65,7 +71,7 @@ void Order::delay_operands(const std::vector<Sink>& sinks) {
     const plan::Stage& stage = plan_.stages[s];
     const auto* fused = std::get_if<plan::Fused>(&stage.work);
     if (fused && fused->reductions.empty() && wanted[s] != INT_MAX) phases_[s] = std::max(phases_[s], wanted[s]);
-    const int phase = gathers(stage) ? -1 : phases_[s];
+    const int phase = gathers(stage) || is_program(stage) ? -1 : phases_[s];
     for (const plan::Input* input : stage.reads()) {
       if (input->array.kind != plan::ArrayRef::Kind::stage) continue;
       int& other = wanted[static_cast<size_t>(input->array.stage)];

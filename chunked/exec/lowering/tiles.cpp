@@ -1,0 +1,402 @@
+// A tile program's loop runs on every rank. Per tile the rank keeps the number of the tile's last version and where it
+// is: a task of another rank costs a look at these, an own one becomes a task of the graph. A version that another rank
+// reads gets a key, and that rank receives it under this key; so both know of it by the loop alone.
+//
+// The progress of a task is its number among the tasks of all ranks: what it reads precedes it on every rank, so the
+// order is one without cycles (ADR 2). Arguments that other stages compute are finished in an earlier phase.
+//
+// A tile is updated in its own memory where nothing else reads the version before: every reader of that precedes the
+// update in the loop, so it is known here. Else, and where it is an argument's, the task begins with a copy.
+#include "quarry/chunked/exec/lowering/tiles.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <unordered_map>
+
+#include "quarry/chunked/exec/bodies/arguments.h"
+#include "quarry/chunked/exec/bodies/scratch_pool.h"
+#include "quarry/chunked/op/trial.h"
+#include "quarry/local/base/error.h"
+
+namespace quarry::exec {
+namespace {
+
+using scheduler::BlockId;
+using tiles::Tile;
+using tiles::TileKernel;
+using tiles::Tiles;
+using tiles::Use;
+using Mode = Use::Mode;
+
+// Parts of keys of versions: one for each matrix of the program.
+constexpr uint32_t kVersions = 5U << 16;
+
+// A matrix of the program, as its tasks need it when they run.
+struct Matrix {
+  Grid grid;
+  local::DType dtype;
+  int argument = -1;  // of which its tiles are, or as which they begin
+  int64_t tile_bytes(int64_t index) const { return grid.chunk_elements(index) * local::itemsize(dtype); }
+};
+
+// A use when its task runs.
+struct Placed {
+  int32_t matrix;
+  Mode mode;
+  bool is_argument;  // what is read, or what an update begins as, is an argument's
+  int64_t index;     // of the tile
+};
+
+// The tasks of one kernel.
+class TileBody final : public scheduler::TaskBody {
+ public:
+  TileBody(const plan::Applied& stage, const std::string& label, const LoweringContext& context,
+           std::shared_ptr<const std::vector<Matrix>> matrices, const TileKernel& kernel)
+      : stage_(stage),
+        label_(label),
+        rank_(context.rank),
+        owners_(context.owners),
+        matrices_(std::move(matrices)),
+        kernel_(kernel) {}
+
+  int64_t add(std::vector<Placed> uses, const tiles::Parameters& parameters, int64_t scratch_bytes) {
+    works_.push_back({std::move(uses), parameters, scratch_bytes});
+    return static_cast<int64_t>(works_.size()) - 1;
+  }
+  std::string name(int64_t index) const override {
+    const std::vector<Placed>& uses = works_[static_cast<size_t>(index)].uses;
+    if (uses.empty()) return fmt::format("{} in {}", kernel_.name, label_);
+    const Placed& first = uses[0];
+    const Dims at = (*matrices_)[static_cast<size_t>(first.matrix)].grid.coordinates(first.index);
+    return fmt::format("{} of tile {} in {}", kernel_.name, local::to_string(at), label_);
+  }
+
+  void run(scheduler::TaskRun& run) override {
+    const Work& work = works_[static_cast<size_t>(run.index)];
+    ScratchPool scratch(run.context, work.scratch_bytes);
+    const local::ExecContext context = scratch.context();
+    const local::DeviceScope scope(context);
+    // Blocks are those of updates first, then those of reads and writes (TileLowering::add).
+    size_t updates = 0, reads = 0, writes = 0;
+    for (const Placed& use : work.uses) reads += use.mode == Mode::update ? 1 : 0;
+    writes = reads;
+    std::vector<local::NdArray> tiles;
+    for (const Placed& use : work.uses) {
+      switch (use.mode) {
+        case Mode::read:
+          tiles.push_back(read_array(use, run.inputs[reads++], context));
+          break;
+        case Mode::write:
+          tiles.push_back(written_array(use, run.outputs[writes++], context));
+          break;
+        case Mode::update: {
+          const scheduler::BlockView& before = run.inputs[updates];
+          const scheduler::BlockView& after = run.outputs[updates++];
+          tiles.push_back(written_array(use, after, context));
+          if (before.data != after.data) tiles.back().assign(read_array(use, before, context), context);
+          break;
+        }
+      }
+    }
+    kernel_.run(tiles, work.parameters);
+  }
+
+ private:
+  struct Work {
+    std::vector<Placed> uses;
+    tiles::Parameters parameters;
+    int64_t scratch_bytes;
+  };
+
+  local::NdArray written_array(const Placed& use, const scheduler::BlockView& block,
+                               const local::ExecContext& context) const {
+    const Matrix& matrix = (*matrices_)[static_cast<size_t>(use.matrix)];
+    return result_array(matrix.grid.chunk_shape(use.index), matrix.dtype, block, context);
+  }
+  local::NdArray read_array(const Placed& use, const scheduler::BlockView& block,
+                            const local::ExecContext& context) const {
+    const Matrix& matrix = (*matrices_)[static_cast<size_t>(use.matrix)];
+    if (!use.is_argument) return written_array(use, block, context).as_read_only();
+    const op::Need need{matrix.argument, matrix.grid.chunk(use.index)};
+    return argument_array(stage_, need, access_of(stage_, need, rank_, owners_), block, context);
+  }
+
+  const plan::Applied& stage_;
+  const std::string& label_;
+  const int rank_;
+  const Ownership owners_;
+  const std::shared_ptr<const std::vector<Matrix>> matrices_;
+  const TileKernel& kernel_;
+  std::vector<Work> works_;
+};
+
+// Counts the tasks of a loop.
+class Counter final : public tiles::Program {
+ public:
+  explicit Counter(const op::Call& call) : call_(call) {}
+  int64_t count() const { return count_; }
+
+  Tiles argument(int number) override { return of(call_.arguments[static_cast<size_t>(number)]); }
+  Tiles result(int output) override { return of(call_.outputs[static_cast<size_t>(output)]); }
+  Tiles result_from(int output, int /*argument*/) override { return result(output); }
+  Tiles workspace(const op::ArraySpec& spec) override { return of(spec); }
+  Tiles workspace_from(int number) override { return argument(number); }
+  using Program::task;
+  void task(const TileKernel&, std::span<const Use>, tiles::Parameters, tiles::Urgency) override { ++count_; }
+
+ private:
+  Tiles of(const op::ArraySpec& spec) {
+    const Dims counts = spec.grid.counts();
+    return {matrices_++, counts[0], counts[1]};
+  }
+  const op::Call& call_;
+  int matrices_ = 0;
+  int64_t count_ = 0;
+};
+
+class TileLowering final : public tiles::Program {
+ public:
+  // `count`: of the program's tasks.
+  TileLowering(Builder& builder, const plan::Applied& applied, int64_t count)
+      : builder_(builder), applied_(applied), stage_(builder.stage()), count_(std::max<int64_t>(count, 1)) {}
+
+  Tiles argument(int number) override {
+    const op::ArraySpec& spec = applied_.call.arguments[static_cast<size_t>(number)];
+    const plan::Input& input = applied_.inputs[static_cast<size_t>(number)];
+    const Tiles tiles = add_matrix(spec, number, -1);
+    // Where its chunks are, if they are tiles.
+    const bool is_aligned = input.array.kind != plan::ArrayRef::Kind::dataset && input.grid == spec.grid &&
+                            owners_of(input.array).kind != Owners::Kind::everywhere;
+    const Owners owners = is_aligned ? owners_of(input.array) : Owners::blocks();
+    for (int64_t i = 0; i < spec.grid.count(); ++i)
+      states_.back()[static_cast<size_t>(i)].owner = builder_.owner(owners, spec.grid, i);
+    return tiles;
+  }
+  Tiles result(int output) override {
+    return add_matrix(applied_.call.outputs[static_cast<size_t>(output)], -1, output);
+  }
+  Tiles result_from(int output, int argument) override {
+    return add_matrix(applied_.call.outputs[static_cast<size_t>(output)], argument, output);
+  }
+  Tiles workspace(const op::ArraySpec& spec) override { return add_matrix(spec, -1, -1); }
+  Tiles workspace_from(int argument) override {
+    const op::ArraySpec& spec = applied_.call.arguments[static_cast<size_t>(argument)];
+    const Tiles tiles = add_matrix(spec, argument, -1);
+    const Owners owners = builder_.context().owners.settled(Owners::cyclic(0, 0), spec.grid);
+    for (int64_t i = 0; i < spec.grid.count(); ++i)
+      states_.back()[static_cast<size_t>(i)].owner = builder_.owner(owners, spec.grid, i);
+    return tiles;
+  }
+
+  using Program::task;
+  void task(const TileKernel& kernel, std::span<const Use> uses, tiles::Parameters parameters,
+            tiles::Urgency urgency) override {
+    const int owner = owner_of(uses);
+    if (builder_.mine(owner)) {
+      add(kernel, uses, parameters, urgency);
+    } else {
+      look_at(uses, owner);
+    }
+    ++number_;
+  }
+
+  // Behind the loop: names the chunks of the outputs.
+  void finish() {
+    for (size_t m = 0; m < states_.size(); ++m) {
+      const int output = outputs_[m];
+      if (output < 0) continue;
+      for (int64_t i = 0; i < std::ssize(states_[m]); ++i) {
+        State& state = states_[m][static_cast<size_t>(i)];
+        if (!builder_.mine(state.owner)) continue;
+        QUARRY_CHECK(state.block >= 0);  // every tile of a result is written
+        builder_.name_block(builder_.key(static_cast<uint32_t>(output), i), state.block);
+        if (builder_.kept(output)) builder_.result().graph.keep_block(state.block);
+      }
+    }
+  }
+
+ private:
+  // The last version of a tile.
+  struct State {
+    BlockId block = -1;     // on its owner, if it is this rank
+    BlockId received = -1;  // what this rank has of another's, or of an argument
+    int64_t version = 0;
+    int32_t owner = -1;        // -1: no task has written it
+    int32_t readers = 0;       // tasks of this rank, where it is the owner
+    bool is_argument = false;  // no task has changed it
+    bool is_shared = false;    // another rank reads it
+  };
+
+  Tiles add_matrix(const op::ArraySpec& spec, int argument, int output) {
+    QUARRY_CHECK(spec.grid.ndim() == 2);
+    matrices_->push_back({spec.grid, spec.dtype, argument});
+    outputs_.push_back(output);
+    std::vector<State>& states = states_.emplace_back(static_cast<size_t>(spec.grid.count()));
+    for (int64_t i = 0; i < std::ssize(states); ++i) {
+      State& state = states[static_cast<size_t>(i)];
+      state.is_argument = argument >= 0;
+      if (output >= 0) state.owner = builder_.owner(stage_.outputs[static_cast<size_t>(output)].owners, spec.grid, i);
+    }
+    const Dims counts = spec.grid.counts();
+    return {static_cast<int>(states_.size()) - 1, counts[0], counts[1]};
+  }
+
+  const Matrix& matrix(const Tile& tile) const { return (*matrices_)[static_cast<size_t>(tile.matrix)]; }
+  int64_t index_of(const Tile& tile) const { return tile.row * matrix(tile).grid.axis(1).count() + tile.column; }
+  State& state_of(const Tile& tile) {
+    return states_[static_cast<size_t>(tile.matrix)][static_cast<size_t>(index_of(tile))];
+  }
+  BlockKey key_of(const Tile& tile, int64_t version) const {
+    return builder_.key(kVersions + static_cast<uint32_t>(tile.matrix),
+                        version * matrix(tile).grid.count() + index_of(tile));
+  }
+
+  int owner_of(std::span<const Use> uses) {
+    int owner = -1;
+    for (const Use& use : uses) {
+      if (use.mode == Mode::read) continue;
+      const int of_tile = state_of(use.tile).owner;
+      QUARRY_CHECK(of_tile < 0 || owner < 0 || of_tile == owner);
+      if (of_tile >= 0) owner = of_tile;
+    }
+    for (const Use& use : uses)
+      if (owner < 0) owner = state_of(use.tile).owner;
+    return std::max(owner, 0);
+  }
+
+  // What another rank's task does with the tiles.
+  void look_at(std::span<const Use> uses, int owner) {
+    for (const Use& use : uses) {
+      State& state = state_of(use.tile);
+      if (use.mode != Mode::write && !state.is_argument && builder_.mine(state.owner)) share(use.tile, state);
+      if (use.mode != Mode::read) change(state, owner, -1);
+    }
+  }
+  void share(const Tile& tile, State& state) {
+    if (!state.is_shared) builder_.name_block(key_of(tile, state.version), state.block);
+    state.is_shared = true;
+  }
+  static void change(State& state, int owner, BlockId block) {
+    state = {.block = block, .version = state.version + 1, .owner = owner};
+  }
+
+  // The block of a tile for a task of this rank.
+  BlockId block_of(const Tile& tile) {
+    State& state = state_of(tile);
+    if (state.is_argument) {
+      if (state.received < 0) {
+        const op::Need need{matrix(tile).argument, matrix(tile).grid.chunk(index_of(tile))};
+        const LoweringContext& context = builder_.context();
+        state.received = builder_.prefetch(applied_.inputs[static_cast<size_t>(need.argument)],
+                                           access_of(applied_, need, context.rank, context.owners));
+      }
+      return state.received;
+    }
+    QUARRY_CHECK(state.owner >= 0);  // a tile is written before it is read
+    if (builder_.mine(state.owner)) {
+      ++state.readers;
+      return state.block;
+    }
+    if (state.received < 0)
+      state.received = builder_.receive_whole(state.owner, key_of(tile, state.version),
+                                              matrix(tile).tile_bytes(index_of(tile)), stage_.label);
+    return state.received;
+  }
+
+  void add(const TileKernel& kernel, std::span<const Use> uses, const tiles::Parameters& parameters,
+           tiles::Urgency urgency) {
+    constexpr size_t kMostUpdates = 8;
+    const auto [number, body] = body_of(kernel);
+    std::vector<BlockId> inputs, reads, outputs;
+    std::vector<Placed> placed;
+    std::vector<op::ArraySpec> specs;
+    uint8_t in_place = 0;
+    for (const Use& use : uses) {
+      const State& state = state_of(use.tile);
+      const int64_t index = index_of(use.tile);
+      placed.push_back({use.tile.matrix, use.mode, state.is_argument, index});
+      specs.push_back(op::in_one_chunk(matrix(use.tile).grid.chunk_shape(index), matrix(use.tile).dtype));
+      if (use.mode == Mode::write) continue;
+      const bool is_alone = !state.is_argument && state.readers == 0 && !state.is_shared;
+      const BlockId block = block_of(use.tile);
+      if (use.mode == Mode::read) {
+        reads.push_back(block);
+        continue;
+      }
+      QUARRY_CHECK(inputs.size() < kMostUpdates);
+      if (is_alone) in_place |= static_cast<uint8_t>(1U << inputs.size());
+      inputs.push_back(block);
+    }
+    for (const Mode mode : {Mode::update, Mode::write}) {
+      for (const Use& use : uses) {
+        if (use.mode != mode) continue;
+        outputs.push_back(builder_.add_block(matrix(use.tile).tile_bytes(index_of(use.tile))));
+        change(state_of(use.tile), builder_.context().rank, outputs.back());
+      }
+    }
+    int64_t traffic = 0;
+    for (const BlockId output : outputs) traffic += builder_.result().graph.block(output).bytes;
+    inputs.insert(inputs.end(), reads.begin(), reads.end());
+    const int64_t scratch = scratch_bytes(kernel, specs, parameters);
+    const int64_t index = body->add(std::move(placed), parameters, scratch);
+    const auto queue = urgency == tiles::Urgency::panel ? scheduler::QueueKind::urgent : scheduler::QueueKind::compute;
+    builder_.add_task(scheduler::TaskKind::compute, queue, number, index, {progress(), kMain},
+                      {.scratch_bytes = scratch, .traffic_bytes = traffic, .in_place = in_place}, inputs, outputs);
+  }
+
+  // Tasks of one kernel with tiles of the same shapes take the same.
+  int64_t scratch_bytes(const TileKernel& kernel, const std::vector<op::ArraySpec>& specs,
+                        const tiles::Parameters& parameters) {
+    op::Hash hash;
+    hash.add(static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&kernel)));
+    for (const int64_t parameter : parameters) hash.add(parameter);
+    for (const op::ArraySpec& spec : specs) hash.add(spec.shape).add(static_cast<int>(spec.dtype));
+    const auto [found, added] = scratch_.try_emplace(hash.value, 0);
+    if (added) {
+      const auto run = [&](std::span<const local::NdArray> tiles) {
+        kernel.run(tiles, parameters);
+        return std::vector<local::NdArray>();
+      };
+      const int64_t bytes = op::tried_peak_bytes(run, specs, /*result_bytes=*/0, builder_.device().kind);
+      // Arrays as large as tiles come and go, and leave gaps where the next one does not fit.
+      int64_t largest = 0;
+      for (const op::ArraySpec& spec : specs) largest = std::max(largest, spec.bytes());
+      const bool has_many = bytes > largest;
+      found->second = local::rounded_allocation(has_many ? bytes + bytes / 4 + largest : bytes);
+    }
+    return found->second;
+  }
+
+  int64_t progress() const { return static_cast<int64_t>(static_cast<__int128>(number_) * kProgressEnd / count_); }
+
+  std::pair<int32_t, TileBody*> body_of(const TileKernel& kernel) {
+    const auto [found, added] = bodies_.try_emplace(&kernel);
+    if (added)
+      found->second = builder_.add_body<TileBody>(applied_, stage_.label, builder_.context(), matrices_, kernel);
+    return found->second;
+  }
+
+  Builder& builder_;
+  const plan::Applied& applied_;
+  const plan::Stage& stage_;
+  const int64_t count_;
+  int64_t number_ = 0;  // of the next task
+  std::shared_ptr<std::vector<Matrix>> matrices_ = std::make_shared<std::vector<Matrix>>();
+  std::vector<int> outputs_;                // per matrix; -1: none
+  std::vector<std::vector<State>> states_;  // per matrix and tile
+  std::map<const TileKernel*, std::pair<int32_t, TileBody*>> bodies_;
+  std::unordered_map<uint64_t, int64_t> scratch_;
+};
+
+}  // namespace
+
+void lower_tiles(Builder& builder, const plan::Applied& stage, const std::function<void(tiles::Program&)>& emit) {
+  Counter counter(stage.call);
+  emit(counter);
+  TileLowering lowering(builder, stage, counter.count());
+  emit(lowering);
+  lowering.finish();
+}
+
+}  // namespace quarry::exec

@@ -1,0 +1,52 @@
+#include "quarry/chunked/tiles/program.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quarry/chunked/grid/chunking.h"
+
+namespace quarry::tiles {
+namespace {
+
+constexpr int64_t kStep = 64;        // extents of tiles are multiples, for aligned rows
+constexpr int64_t kMostTiles = 256;  // along an axis
+
+int64_t rounded(int64_t extent) { return std::max<int64_t>(extent >= kStep ? extent / kStep * kStep : extent, 1); }
+int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+}  // namespace
+
+int64_t tile_edge(int64_t n, local::DType dtype, int64_t together, int64_t room) {
+  // Products of tiles of this size run at nearly the full rate of a core, or of a GPU.
+  constexpr int64_t kCpuBytes = int64_t{2} << 20, kGpuBytes = int64_t{32} << 20;
+  const detail::ChunkPolicy& policy = chunk_policy();
+  int64_t bytes = policy.device == local::DeviceKind::cpu ? kCpuBytes : kGpuBytes;
+  if (policy.target_bytes > 0) bytes = std::min(bytes, policy.target_bytes);
+  const auto edge_of = [&](int64_t of_bytes) {
+    return rounded(static_cast<int64_t>(std::sqrt(static_cast<double>(of_bytes / local::itemsize(dtype)))));
+  };
+  int64_t edge = std::max(edge_of(bytes), divided_up(n, kMostTiles));
+  if (room > 0) edge = std::min(edge, edge_of(room / std::max<int64_t>(together, 1)));
+  return std::max<int64_t>(std::min(edge, n), 1);
+}
+
+int64_t panel_width(int64_t rows, int64_t columns, local::DType dtype, int64_t together, int64_t room) {
+  // Products with a panel of this width run at nearly the full rate; its own decomposition does not, and takes a part
+  // of the work that grows with the width.
+  constexpr int64_t kCpuColumns = 256, kGpuColumns = 512, kGpuColumnsOfLarge = 1024, kLargeRows = 24576;
+  const detail::ChunkPolicy& policy = chunk_policy();
+  const int64_t bytes = std::max<int64_t>(rows, 1) * local::itemsize(dtype);  // of a column
+  const bool on_cpu = policy.device == local::DeviceKind::cpu;
+  int64_t width = on_cpu ? kCpuColumns : rows >= kLargeRows ? kGpuColumnsOfLarge : kGpuColumns;
+  if (policy.target_bytes > 0) width = std::min(width, rounded(policy.target_bytes / bytes));
+  width = std::max(width, divided_up(columns, kMostTiles));
+  if (room > 0) width = std::min(width, rounded(room / std::max<int64_t>(together, 1) / bytes));
+  return std::max<int64_t>(std::min(width, columns), 1);
+}
+
+int64_t columns_at_once(int64_t count, int64_t bytes, int64_t memory) {
+  const int64_t most = memory / 2 / std::max<int64_t>(bytes, 1);
+  return memory == 0 || most >= count ? std::max<int64_t>(count, 1) : std::max<int64_t>(most, 1);
+}
+
+}  // namespace quarry::tiles
