@@ -10,6 +10,7 @@
 
 #include "quarry/chunked/expr/node.h"
 #include "quarry/local/base/detail.h"
+#include "quarry/local/program/decompositions.h"
 #include "quarry/local/program/engine.h"
 
 namespace quarry::algo {
@@ -24,6 +25,33 @@ NodePtr reshape_chunks(const NodePtr& arg, const Grid& grid);
 NodePtr concatenate(std::vector<NodePtr> args, int axis);
 // Outputs: 0 eigenvalues (n), 1 eigenvectors (n, n), of a square matrix of a dtype that solvers have.
 NodePtr eigh(const NodePtr& arg, local::Triangle triangle);
+// Factorisations by tiles (cholesky.cpp, lu.cpp, qr.cpp, tall_qr.cpp) of matrices of a dtype that solvers have.
+// `memory`: that of all ranks for tasks, which decides about the order of tasks alone. Errors that depend on values come
+// with the computation.
+//
+// L, or U of U^H U, with zeros in the other triangle. Reads one triangle.
+NodePtr cholesky(const NodePtr& arg, local::Triangle triangle, int64_t memory);
+// x of op(T) x = sides; two axes.
+struct TriangularSides {
+  local::Triangle triangle;
+  local::MatrixOp op = local::MatrixOp::none;
+  bool unit_diagonal = false;
+};
+NodePtr solve_triangular(const NodePtr& triangle, const NodePtr& sides, const TriangularSides& how);
+
+// P A = L U of A^T: (L U)^T without L's ones, and (1, m + 2) int64: the rows of A in that order, how many exchanges gave
+// it, and the first pivot that is 0, counted from 1, or 0. Rows of L stand in the order of their own step, for what needs U alone, or in that of the end; `placed`: a
+// third output is (P L)^T.
+enum class LuRows : uint8_t { own, last, placed };
+std::vector<NodePtr> lu(const NodePtr& transposed, int64_t memory, LuRows rows);
+// X^T of A X = B, from A^T (n, n) and B^T (r, n).
+NodePtr solve(const NodePtr& transposed, const NodePtr& sides, int64_t memory);
+// A = Q R of A^T: 0, R^T with zeros below R's rows; 1, the first `q_columns` columns of Q, transposed. -1: without Q.
+std::vector<NodePtr> qr(const NodePtr& transposed, int64_t q_columns, int64_t memory);
+
+// R and, where asked for, Q of a matrix with at least as many rows as columns, whose rows fit a task many times.
+std::vector<NodePtr> tall_qr(const NodePtr& arg, bool with_q);
+
 // Every prefix's fold along an axis by an associative operation. `skip_nan` (add and multiply): NaN counts as 0 or 1.
 NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<local::DType> dtype, bool skip_nan);
 // Every NaN becomes the last element before it along the axis that is none.

@@ -9,8 +9,11 @@
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/products.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/settle.h"
+#include "quarry/chunked/api/sorting.h"
+#include "quarry/chunked/api/tiled.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
@@ -131,6 +134,31 @@ Array of_each(const char* name, const Array& a, NdArray (*function)(const NdArra
 }
 
 DType inexact(DType dtype) { return is_inexact(dtype) ? dtype : DType::float64; }
+// What solvers compute in: results of 16-bit floats are converted back.
+DType computed_in(DType dtype) { return local::is_half(dtype) ? DType::float32 : inexact(dtype); }
+Array computed(const Array& a) { return a.astype(computed_in(a.dtype())); }
+bool is_large(const Array& a) { return tiled::is_large(a, computed_in(a.dtype())); }
+
+// The array, whose computation throws InvalidArgument where it is not finite.
+Array finite(const Array& a, bool wanted) {
+  if (!wanted) return a;
+  BlockOptions options;
+  options.name = "check_finite";
+  options.identity = op::Hash().add(std::string_view(options.name)).value;
+  options.dtypes = {a.dtype()};
+  const auto checked = [](const NdArray& x) {
+    local::linalg::check_values(x, /*wanted=*/true);
+    return x;
+  };
+  return map_blocks(checked, a, {}, options);
+}
+
+// SciPy's trans=, which the local function has checked.
+local::MatrixOp operation_of(const std::variant<int64_t, std::string>& trans) {
+  constexpr std::string_view kLetters = "NTC";
+  const auto* letter = std::get_if<std::string>(&trans);
+  return static_cast<local::MatrixOp>(letter ? static_cast<int64_t>(kLetters.find(*letter)) : std::get<int64_t>(trans));
+}
 
 // Complex eigenvalues and vectors, of which those of a real array become real where all eigenvalues are.
 std::vector<Array> settled_eigen(const Array& a, std::vector<Array> found) {
@@ -144,10 +172,25 @@ std::vector<Array> settled_eigen(const Array& a, std::vector<Array> found) {
 
 }  // namespace
 
-Array inv(const Array& a) { return of_each("inv", a, ops::inv); }
-Array det(const Array& a) { return of_each("det", a, ops::det); }
+Array inv(const Array& a) {
+  if (!is_large(a)) return of_each("inv", a, ops::inv);
+  check_square(a);
+  const Array given = computed(a);
+  const Array ones = (positions(a.shape(), 0) == positions(a.shape(), 1)).astype(given.dtype());
+  return tiled::solve(given, ones).astype(inexact(a.dtype()));
+}
+Array det(const Array& a) {
+  if (!is_large(a)) return of_each("det", a, ops::det);
+  check_square(a);
+  return tiled::det(computed(a)).astype(inexact(a.dtype()));
+}
 
 SlogdetResult slogdet(const Array& a) {
+  if (is_large(a)) {
+    check_square(a);
+    const SlogdetResult parts = tiled::slogdet(computed(a));
+    return {parts.sign.astype(inexact(a.dtype())), parts.logabsdet.astype(local::real_type(inexact(a.dtype())))};
+  }
   const std::vector<Array> found = applied({"slogdet", {{a}}, {}, [](Arrays given) {
                                               const ops::SlogdetResult parts = ops::slogdet(given[0]);
                                               return Results{parts.sign, parts.logabsdet};
@@ -156,15 +199,24 @@ SlogdetResult slogdet(const Array& a) {
 }
 
 Array cholesky(const Array& a, bool upper) {
+  if (is_large(a)) {
+    check_square(a);
+    return tiled::cholesky(computed(a), upper).astype(inexact(a.dtype()));
+  }
   return applied({"cholesky", {{a}}, op::Hash().add(upper), [upper](Arrays given) {
                     return Results{ops::cholesky(given[0], upper)};
                   }})[0];
 }
 
 Array solve(const Array& a, const Array& b) {
-  return applied({"solve", {{a}, {b, b.ndim() == 1 ? kVector : kMatrix}}, {}, [](Arrays given) {
-                    return Results{ops::solve(given[0], given[1])};
-                  }})[0];
+  Call call{"solve", {{a}, {b, b.ndim() == 1 ? kVector : kMatrix}}, {}, [](Arrays given) {
+              return Results{ops::solve(given[0], given[1])};
+            }};
+  if (b.ndim() <= 2 && is_large(a)) {
+    const DType result = results_of(call)[0].dtype;
+    return tiled::solve(a.astype(computed_in(result)), b.astype(computed_in(result))).astype(result);
+  }
+  return applied(std::move(call))[0];
 }
 
 Array solve_triangular(const Array& a, const Array& b, const std::variant<int64_t, std::string>& trans, bool lower,
@@ -172,10 +224,34 @@ Array solve_triangular(const Array& a, const Array& b, const std::variant<int64_
   op::Hash parameters;
   parameters.add(lower).add(unit_diagonal).add(check_finite).add(static_cast<int>(trans.index()));
   std::visit([&](const auto& value) { parameters.add(value); }, trans);
-  return applied({"solve_triangular", {{a}, {b, b.ndim() == 1 ? kVector : kMatrix}}, parameters, [=](Arrays given) {
-                    return Results{ops::solve_triangular(given[0], given[1], trans, lower, unit_diagonal,
-                                                         /*overwrite_b=*/false, check_finite)};
-                  }})[0];
+  Call call{"solve_triangular", {{a}, {b, b.ndim() == 1 ? kVector : kMatrix}}, parameters, [=](Arrays given) {
+              return Results{ops::solve_triangular(given[0], given[1], trans, lower, unit_diagonal,
+                                                   /*overwrite_b=*/false, check_finite)};
+            }};
+  if (b.ndim() <= 2 && is_large(a)) {
+    const DType result = results_of(call)[0].dtype;
+    const Array left = a.astype(computed_in(result)), right = b.astype(computed_in(result));
+    const local::MatrixOp op = operation_of(trans);
+    const Array x = tiled::solve_triangular(finite(left, check_finite), finite(right, check_finite),
+                                            lower ? Triangle::lower : Triangle::upper, op, unit_diagonal);
+    return x.astype(result);
+  }
+  return applied(std::move(call))[0];
+}
+
+// Of a tall matrix beside its right-hand sides the triangle R has all that least squares ask for: [a b] = Q R makes
+// |a x - b| that of R's columns, of which the last rows are the residual.
+std::vector<Array> reduced_least_squares(const Array& a, const Array& b, DType dtype) {
+  const bool vector = b.ndim() == 1;
+  const Array sides = vector ? expand_dims(b, 1) : b;
+  const int64_t n = a.shape(1), r = sides.shape(1);
+  const Array both = joined({a.astype(dtype), sides.astype(dtype)}, 1);
+  const Array triangle = tiled::qr(both, /*with_q=*/false, /*complete=*/false).r;
+  const Array upper = arrange::part(arrange::part(triangle, 0, 0, n), 1, 0, n);
+  const Array right = arrange::part(arrange::part(triangle, 0, 0, n), 1, n, r);
+  const Array rest = arrange::part(arrange::part(triangle, 0, n, triangle.shape(0) - n), 1, n, r);
+  const Array squares = sum(square(absolute(rest)), Axes(0));
+  return {upper, vector ? squeeze(right, Axes(1)) : right, squares};
 }
 
 LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
@@ -184,8 +260,28 @@ LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
     return Results{found.x, found.squares, found.rank, found.s};
   };
   // Their axes are checked by the function: there are no stacks.
-  const std::vector<Array> found = applied(
-      {"lstsq", {{a, a.ndim()}, {b, b.ndim()}}, op::Hash().add(rcond.has_value()).add(rcond.value_or(0)), function});
+  Call call{
+      "lstsq", {{a, a.ndim()}, {b, b.ndim()}}, op::Hash().add(rcond.has_value()).add(rcond.value_or(0)), function};
+  std::vector<Array> found;
+  if (is_large(a) && a.shape(0) >= 2 * a.shape(1)) {
+    // NumPy's default counts the rows of `a`.
+    if (!rcond) {
+      const double most = static_cast<double>(std::max(a.shape(0), a.shape(1)));
+      rcond = most * local::linalg::epsilon_of(computed_in(results_of(call)[0].dtype));
+    }
+    const std::vector<Array> reduced = reduced_least_squares(a, b, computed_in(results_of(call)[0].dtype));
+    Call small{"lstsq",
+               {{reduced[0], 2}, {reduced[1], b.ndim()}},
+               op::Hash().add(true).add(*rcond),
+               [limit = *rcond](Arrays given) {
+                 const ops::LeastSquares parts = ops::least_squares(given[0], given[1], limit);
+                 return Results{parts.x, parts.squares, parts.rank, parts.s};
+               }};
+    found = applied(std::move(small));
+    found[1] = reduced[2];
+  } else {
+    found = applied(std::move(call));
+  }
   const std::vector<Array> values{found[2]}, keep{found[0], found[1], found[3]};
   const Settled known = settle(values, keep);
   const int64_t rank = known.values[0].item<int64_t>(), m = a.shape(0), n = a.shape(1);
@@ -212,6 +308,13 @@ Array pinv(const Array& a, const std::optional<Operand>& rcond, bool hermitian, 
 }
 
 QROutcome qr(const Array& a, std::string_view mode) {
+  if (is_large(a) && (mode == "reduced" || mode == "complete" || mode == "r")) {
+    const DType result = inexact(a.dtype());
+    const tiled::Orthogonal found = tiled::qr(computed(a), mode != "r", mode == "complete");
+    const Array r = found.r.astype(result);
+    if (!found.q) return r;
+    return QRResult{found.q->astype(result), r};
+  }
   const auto function = [mode = std::string(mode)](Arrays given) {
     auto found = ops::qr(given[0], mode);
     if (const auto* both = std::get_if<ops::QRResult>(&found)) return Results{both->Q, both->R};
@@ -225,6 +328,16 @@ QROutcome qr(const Array& a, std::string_view mode) {
 }
 
 std::vector<Array> lu(const Array& a, bool permute_l, bool p_indices, bool check_finite) {
+  if (is_large(a)) {
+    const DType result = inexact(a.dtype());
+    const tiled::Factors found = tiled::lu(finite(computed(a), check_finite), permute_l);
+    const Array lower = found.lower.astype(result), upper = found.upper.astype(result);
+    if (permute_l) return {lower, upper};
+    if (p_indices) return {argsort(found.order), lower, upper};
+    const Dims square{a.shape(0), a.shape(0)};
+    // P[i, j] = 1 where row i of a is row j of L U.
+    return {(positions(square, 0) == expand_dims(found.order, 0)).astype(local::real_type(result)), lower, upper};
+  }
   return applied({"lu", {{a}}, op::Hash().add(permute_l).add(p_indices).add(check_finite), [=](Arrays given) {
                     return Results(ops::lu(given[0], permute_l, /*overwrite_a=*/false, check_finite, p_indices));
                   }});
@@ -238,7 +351,21 @@ std::pair<Array, Array> lu(const Array& a, local::linalg::PermuteL) {
   return {parts[0], parts[1]};
 }
 
+// Tall matrices by the decomposition of their triangle: a = Q R, R = U S V^H.
+bool by_triangle(const Array& a) { return is_large(a) && a.shape(0) >= 2 * a.shape(1); }
+
 SVDResult svd(const Array& a, bool full_matrices, bool hermitian) {
+  if (!full_matrices && !hermitian && by_triangle(a)) {
+    const tiled::Orthogonal parts = tiled::qr(computed(a), /*with_q=*/true, /*complete=*/false);
+    const SVDResult small = svd(parts.r, /*full_matrices=*/false);
+    const DType result = inexact(a.dtype());
+    return {matmul(*parts.q, small.U).astype(result), small.S.astype(local::real_type(result)),
+            small.Vh.astype(result)};
+  }
+  if (!full_matrices && !hermitian && a.ndim() == 2 && by_triangle(a.T())) {
+    const SVDResult turned = svd(conj(a.T()), /*full_matrices=*/false);
+    return {conj(turned.Vh.T()), turned.S, conj(turned.U.T())};
+  }
   const auto function = [=](Arrays given) {
     const auto found = std::get<ops::SVDResult>(ops::svd(given[0], full_matrices, /*compute_uv=*/true, hermitian));
     return Results{found.U, found.S, found.Vh};
@@ -248,6 +375,10 @@ SVDResult svd(const Array& a, bool full_matrices, bool hermitian) {
 }
 
 Array svdvals(const Array& x, bool hermitian) {
+  if (!hermitian && by_triangle(x))
+    return svdvals(tiled::qr(computed(x), /*with_q=*/false, /*complete=*/false).r)
+        .astype(local::real_type(inexact(x.dtype())));
+  if (!hermitian && x.ndim() == 2 && by_triangle(x.T())) return svdvals(x.T());
   return applied({"svdvals", {{x}}, op::Hash().add(hermitian), [hermitian](Arrays given) {
                     return Results{std::get<NdArray>(
                         ops::svd(given[0], /*full_matrices=*/false, /*compute_uv=*/false, hermitian))};

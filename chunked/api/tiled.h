@@ -1,0 +1,38 @@
+// Matrices that are decomposed by tiles, on all ranks and beyond memory: what quarry::linalg does with large ones.
+// Private to this folder. Arguments have been checked; they and the results have the dtype that solvers compute in.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "quarry/chunked/api/linalg.h"
+#include "quarry/local/program/decompositions.h"
+
+namespace quarry::linalg::tiled {
+
+// Whether a matrix is large enough for tiles: of several along an axis. Depends on shape, dtype and chunk_policy()
+// alone. False for stacks.
+bool is_large(const Array& a, DType dtype);
+// Of a matrix with at least as many rows as columns, whether it is decomposed by blocks of rows.
+bool is_tall(const Array& a, DType dtype);
+
+Array cholesky(const Array& a, bool upper);
+Array solve_triangular(const Array& a, const Array& b, local::Triangle triangle, local::MatrixOp op,
+                       bool unit_diagonal);
+Array solve(const Array& a, const Array& b);  // b has one or two axes
+SlogdetResult slogdet(const Array& a);
+Array det(const Array& a);
+// L, or P L with `permute_l`, U, and the row of `a` that row i of L U is (int64).
+struct Factors {
+  Array lower, upper, order;
+};
+Factors lu(const Array& a, bool permute_l);
+// R, and Q of so many columns.
+struct Orthogonal {
+  std::optional<Array> q;
+  Array r;
+};
+Orthogonal qr(const Array& a, bool with_q, bool complete);
+
+}  // namespace quarry::linalg::tiled

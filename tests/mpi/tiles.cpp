@@ -1,0 +1,63 @@
+// Factorisations by tiles on several ranks: the bits of the loop on whole arrays, wherever tiles are.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/support/evaluate.h"
+#include "tests/support/mpi_job.h"
+#include "tests/support/tile_rows.h"
+
+namespace quarry {
+namespace {
+
+bool same_bits(const local::NdArray& a, const local::NdArray& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.raw(), b.copy().raw(), static_cast<size_t>(a.nbytes())) == 0;
+}
+
+class TilePrograms : public ::testing::TestWithParam<testing::TileRow> {};
+INSTANTIATE_TEST_SUITE_P(Rows, TilePrograms, ::testing::ValuesIn(testing::tile_rows()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(TilePrograms, HaveTheBitsOfTheLoopOnRanks) {
+  static_cast<void>(test::job());
+  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+    RuntimeOptions options;
+    options.device = device;
+    options.memory = "64MiB";
+    options.threads = 1;
+    const Runtime runtime(options);
+    const ChunkPolicyScope small(testing::small_tiles(device));
+    for (const auto& [m, n] : testing::tile_sizes()) {
+      SCOPED_TRACE(fmt::format("{}, {} x {}", local::name(device), m, n));
+      const testing::TileCase tried = GetParam().make(m, n, local::DType::float64);
+      const std::vector<local::NdArray> values = to_host(tried.chunked);
+      tried.check(values);
+      for (size_t i = 0; GetParam().exact && i < values.size(); ++i)
+        EXPECT_TRUE(same_bits(values[i], testing::evaluate(tried.chunked[i].node()))) << "result " << i;
+    }
+  }
+}
+
+// An error of one rank's tile is that of all.
+TEST(TileErrorsOnRanks, ReachEveryRank) {
+  RuntimeOptions options;
+  options.device = local::DeviceKind::cpu;
+  options.memory = "64MiB";
+  const Runtime runtime(options);
+  const ChunkPolicyScope small(testing::small_tiles(local::DeviceKind::cpu));
+  local::NdArray a = testing::positive_definite(50, local::DType::float64);
+  a(33, 33) = -1.;
+  try {
+    linalg::cholesky(testing::cut(a)).persist();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const local::LinAlgError& error) {
+    EXPECT_NE(std::string(error.what()).find("its leading minor of order 34 is not"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(sum(ones({10})).item<double>(), 10);  // the runtime goes on
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,222 @@
+// Factorisations by tiles on one rank: LAPACK's test ratios, bits, errors, memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "tests/support/evaluate.h"
+#include "tests/support/runtime_on.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tile_rows.h"
+
+namespace quarry {
+namespace {
+
+using testing::DType;
+using ::testing::HasSubstr;
+using testing::NdArrays;
+
+bool same_bits(const local::NdArray& a, const local::NdArray& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.raw(), b.copy().raw(), static_cast<size_t>(a.nbytes())) == 0;
+}
+
+struct Setting {
+  const char* name;
+  testing::TileRow row;
+  local::DeviceKind device;
+};
+std::vector<Setting> settings() {
+  std::vector<Setting> all;
+  for (const testing::TileRow& row : testing::tile_rows())
+    for (const auto device : {local::DeviceKind::cpu, local::DeviceKind::emulated, local::DeviceKind::cuda})
+      all.push_back({local::name(device), row, device});
+  return all;
+}
+
+class TilePrograms : public ::testing::TestWithParam<Setting> {
+ protected:
+  void SetUp() override {
+    if (!local::available(GetParam().device)) GTEST_SKIP() << "no device of kind " << GetParam().name;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, TilePrograms, ::testing::ValuesIn(settings()),
+                         [](const auto& info) { return std::string(info.param.name) + "_" + info.param.row.name; });
+
+TEST_P(TilePrograms, GiveSmallResidualsAndTheBitsOfTheLoopOnWholeArrays) {
+  const bool exact = GetParam().row.exact && GetParam().device != local::DeviceKind::cuda;
+  const Runtime runtime(testing::runtime_on(GetParam().device));
+  const ChunkPolicyScope small(testing::small_tiles(GetParam().device));
+  // The pretended device waits a little for each call.
+  const bool is_slow = GetParam().device == local::DeviceKind::emulated;
+  const std::vector<DType> all{DType::float64, DType::complex64, DType::float32, DType::complex128};
+  for (const DType dtype : std::span(all).first(is_slow ? 2 : 4)) {
+    for (const auto& [m, n] : testing::tile_sizes()) {
+      SCOPED_TRACE(::testing::Message() << m << " x " << n << " " << local::name(dtype));
+      const testing::TileCase tried = GetParam().row.make(m, n, dtype);
+      const NdArrays values = to_host(tried.chunked);
+      for (size_t i = 0; i < values.size(); ++i) {
+        EXPECT_EQ(values[i].shape(), tried.chunked[i].shape());
+        EXPECT_EQ(values[i].dtype(), tried.chunked[i].dtype());
+      }
+      tried.check(values);
+      for (size_t i = 0; exact && i < values.size(); ++i)
+        EXPECT_TRUE(same_bits(values[i], testing::evaluate(tried.chunked[i].node()))) << "result " << i;
+    }
+  }
+}
+
+// Tiles are spilled, and columns are taken in groups: the same bits. The results are stored, since they are larger than
+// the least budget.
+TEST_P(TilePrograms, HaveTheSameBitsInAnyBudget) {
+  const test::TempDir directory;
+  const bool on_cpu = GetParam().device == local::DeviceKind::cpu;
+  // The local functions that a triangle goes to need room for it.
+  const bool is_small = std::string_view(GetParam().row.name) == "svd";
+  const auto [m, n] = is_small ? std::pair(3000, 20) : std::pair(150, 140);
+  NdArrays first;
+  for (const char* memory : {"64MiB", "600KiB"}) {
+    SCOPED_TRACE(memory);
+    const std::string file = directory / (std::string(memory) + ".h5");
+    RuntimeOptions options = testing::runtime_on(GetParam().device, memory);
+    if (!on_cpu) options.host_memory = "4MiB";
+    if (GetParam().device == local::DeviceKind::cuda)
+      options.memory = memory == std::string_view("64MiB") ? "1GiB" : "256MiB";
+    testing::TileCase tried;
+    std::vector<StoreItem> items;
+    {
+      const Runtime runtime(options);
+      const ChunkPolicyScope policy({GetParam().device, {}, /*target_bytes=*/4096});
+      tried = GetParam().row.make(m, n, DType::float64);
+      for (size_t i = 0; i < tried.chunked.size(); ++i) items.push_back({"/x" + std::to_string(i), tried.chunked[i]});
+      store(file, items);
+      tried.chunked.clear();
+    }
+    NdArrays values;
+    for (const StoreItem& item : items) values.push_back(open_hdf5(file, item.path).to_host());
+    if (first.empty()) {
+      first = values;
+      tried.check(values);
+    }
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(same_bits(values[i], first[i])) << "result " << i;
+  }
+}
+
+class TileErrors : public ::testing::TestWithParam<local::DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!local::available(GetParam())) GTEST_SKIP() << "no device of kind " << local::name(GetParam());
+    runtime_.emplace(testing::runtime_on(GetParam()));
+    small_.emplace(testing::small_tiles(GetParam()));
+  }
+
+ private:
+  std::optional<Runtime> runtime_;
+  std::optional<ChunkPolicyScope> small_;
+};
+INSTANTIATE_TEST_SUITE_P(All, TileErrors,
+                         ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated,
+                                           local::DeviceKind::cuda),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+template <class Error, class F>
+std::string message_of(const F& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing of that kind was thrown";
+}
+
+TEST_P(TileErrors, NameWhatIsWrongWithTheMatrix) {
+  using local::LinAlgError;
+  constexpr int64_t n = 30;
+  local::NdArray a = testing::positive_definite(n, DType::float64);
+  a(20, 20) = -1.;
+  EXPECT_THAT(message_of<LinAlgError>([&] { linalg::cholesky(testing::cut(a)).to_host(); }),
+              HasSubstr("Matrix is not positive definite: its leading minor of order 21 is not"));
+  local::NdArray nan = testing::positive_definite(n, DType::float64);
+  nan(25, 3) = local::nan;
+  local::NdArray singular = testing::random_matrix({n, n}, DType::float64);
+  singular(local::full_slice, 17) = 0.;
+  EXPECT_THAT(message_of<LinAlgError>([&] { linalg::solve(testing::cut(singular), ones(Dims{n})).to_host(); }),
+              HasSubstr("Singular matrix: pivot 18 is 0"));
+  EXPECT_THAT(message_of<LinAlgError>([&] { linalg::inv(testing::cut(singular)).to_host(); }),
+              HasSubstr("Singular matrix"));
+  EXPECT_EQ(linalg::det(testing::cut(singular)).item<double>(), 0);
+  EXPECT_EQ(linalg::slogdet(testing::cut(singular)).logabsdet.item<double>(), -local::inf);
+  local::NdArray triangle = local::tril(testing::random_matrix({n, n}, DType::float64));
+  triangle(11, 11) = 0.;
+  EXPECT_THAT(message_of<LinAlgError>([&] {
+                linalg::solve_triangular(testing::cut(triangle), ones(Dims{n}), 0, /*lower=*/true).to_host();
+              }),
+              HasSubstr("singular matrix: a diagonal element is zero, number 11"));
+  EXPECT_THAT(message_of<local::InvalidArgument>(
+                  [&] { linalg::solve_triangular(testing::cut(nan), ones(Dims{n}), 0, /*lower=*/true).to_host(); }),
+              HasSubstr("array must not contain infs or NaNs"));
+  EXPECT_THROW(linalg::cholesky(testing::cut(testing::random_matrix({n, n + 1}, DType::float64))), LinAlgError);
+  EXPECT_THROW(linalg::solve(testing::cut(a), ones(Dims{n + 1})), local::InvalidArgument);
+  // NaN goes through what does not check.
+  EXPECT_TRUE(local::any(local::isnan(linalg::cholesky(testing::cut(nan)).to_host())).item<bool>());
+  // cuSOLVER's LU may lose it.
+  if (GetParam() == local::DeviceKind::cuda) return;
+  EXPECT_TRUE(local::any(local::isnan(linalg::solve(testing::cut(nan), ones(Dims{n})).to_host())).item<bool>());
+}
+
+TEST_P(TileErrors, OtherDtypesAreComputedInTheirs) {
+  const local::NdArray a = local::rint(testing::positive_definite(30, DType::float64) * 4.);
+  for (const DType dtype : {DType::int64, DType::float16, DType::bool_}) {
+    const Array given = testing::cut(dtype == DType::bool_ ? local::eye(30).astype(dtype) : a.astype(dtype));
+    const DType expected = dtype == DType::float16 ? DType::float16 : DType::float64;
+    const local::NdArray factor = linalg::cholesky(given).to_host();
+    EXPECT_EQ(local::name(factor.dtype()), local::name(expected));
+    EXPECT_EQ(linalg::inv(given).dtype(), expected);
+    EXPECT_EQ(linalg::det(given).dtype(), expected);
+    EXPECT_EQ(linalg::qr(given).R.dtype(), expected);
+    EXPECT_EQ(linalg::solve(given, ones(Dims{30})).dtype(), dtype == DType::float16 ? DType::float64 : expected);
+  }
+}
+
+// Hard matrices have residuals as small as others.
+TEST_P(TileErrors, HilbertGradedAndDependentMatrices) {
+  constexpr int64_t n = 40;
+  const local::NdArray i = local::arange(n), hilbert = 1. / (local::expand_dims(i, 1) + i + 1.);
+  const local::NdArray graded = testing::random_matrix({n, n}, DType::float64) * local::power(10., -i / 4.);
+  local::NdArray dependent = testing::random_matrix({n, n}, DType::float64);
+  dependent(local::full_slice, 30) = dependent(local::full_slice, 3);
+  dependent(local::full_slice, 31) = 0.;
+  for (const local::NdArray& a : {local::NdArray(hilbert), local::NdArray(graded), dependent}) {
+    const auto [q, r] = linalg::qr(testing::cut(a));
+    const local::NdArray qs = q.to_host(), rs = r.to_host();
+    testing::expect_small(local::matmul(qs, rs) - a, a, "A - Q R");
+    testing::expect_small(local::matmul(testing::adjoint(qs), qs) - local::eye(n), local::eye(n), "I - Q^H Q");
+    const auto [p, l, u] = linalg::lu(testing::cut(a));
+    testing::expect_small(local::matmul(p.to_host(), local::matmul(l.to_host(), u.to_host())) - a, a, "A - P L U");
+  }
+  const auto [q, r] = linalg::qr(testing::cut(local::concatenate(
+      {dependent, dependent, hilbert, graded, graded, graded})(local::full_slice, local::Slice{0, 33, 4})));
+  const local::NdArray qs = q.to_host();
+  testing::expect_small(local::matmul(testing::adjoint(qs), qs) - local::eye(qs.shape(1)), local::eye(qs.shape(1)),
+                        "I - Q^H Q");
+}
+
+TEST_P(TileErrors, LeastSquaresOfTallMatrices) {
+  const local::NdArray a = testing::random_matrix({90, 6}, DType::float64),
+                       b = testing::random_matrix({90, 2}, DType::float64, 5);
+  local::NdArray dependent = a.copy();
+  dependent(local::full_slice, 4) = dependent(local::full_slice, 1) * 2.;
+  for (const local::NdArray& given : {a, dependent}) {
+    const auto [x, squares, rank, s] = linalg::lstsq(testing::cut(given), testing::cut(b));
+    const auto [x0, squares0, rank0, s0] = local::linalg::lstsq(given, b);
+    EXPECT_TRUE(testing::close(x.to_host(), x0, 1e-9, 1e-9));
+    EXPECT_TRUE(testing::close(squares.to_host(), squares0, 1e-9, 1e-9));
+    EXPECT_EQ(rank.as_int64(), rank0.as_int64());
+    EXPECT_TRUE(testing::close(s.to_host(), s0, 1e-9, 1e-9));
+  }
+}
+
+}  // namespace
+}  // namespace quarry
