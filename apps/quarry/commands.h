@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <string>
 
 namespace CLI {
 class App;
@@ -15,6 +17,8 @@ using RunCommand = std::function<int(int& argc, char**& argv)>;
 RunCommand add_info_command(CLI::App& parser);
 RunCommand add_eval_command(CLI::App& parser);
 RunCommand add_pca_command(CLI::App& parser);
+// Those of matrices: solve, lstsq, cholesky, lu, qr, svd, eigh, inv, matmul. By name.
+std::map<std::string, RunCommand> add_matrix_commands(CLI::App& parser);
 RunCommand add_generate_command(CLI::App& parser);
 RunCommand add_report_command(CLI::App& parser);
 RunCommand add_functions_command(CLI::App& parser);

@@ -229,6 +229,16 @@ void check_change(const EvalOptions& options) {
 
 }  // namespace
 
+int run_evaluation(const EvalOptions& options, int& argc, char**& argv) {
+  if (options.resume && options.output.empty()) throw InvalidArgument("--resume needs an output (-o)");
+  check_change(options);
+  if (!options.expression.empty()) expression::parse({options.expression, "", 0});  // complains at once
+  parse_inputs(options.inputs);
+  if (!options.output.empty()) parse_output(options.output);
+  if (options.local) return run_local_eval(options);
+  return run_job(options.common, argc, argv, [&](Job& job) { return Evaluation(options, job).run(); });
+}
+
 RunCommand add_eval_command(CLI::App& parser) {
   CLI::App* command = parser.add_subcommand("eval", "Evaluate a NumPy expression over data sets");
   command->formatter(std::make_shared<EvalHelp>());
@@ -287,16 +297,10 @@ RunCommand add_eval_command(CLI::App& parser) {
       throw InvalidArgument(options->script.empty() ? "eval needs an expression or -f SCRIPT"
                                                     : "eval takes an expression or -f SCRIPT, not both");
     }
-    if (options->resume && options->output.empty()) throw InvalidArgument("--resume needs an output (-o)");
     if (options->resume && (options->local || options->keep_going))
       throw InvalidArgument(fmt::format("--resume does not go with {}", options->local ? "--local" : "--keep-going"));
-    check_change(*options);
     if (options->keep_going && options->script.empty()) throw InvalidArgument("--keep-going is for scripts (-f)");
-    if (!options->expression.empty()) expression::parse({options->expression, "", 0});  // complains at once
-    parse_inputs(options->inputs);
-    if (!options->output.empty()) parse_output(options->output);
-    if (options->local) return run_local_eval(*options);
-    return run_job(options->common, argc, argv, [&](Job& job) { return Evaluation(*options, job).run(); });
+    return run_evaluation(*options, argc, argv);
   };
 }
 

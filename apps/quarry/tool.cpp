@@ -207,6 +207,7 @@ int run_arguments(int argc, char** argv) {
   commands["info"] = add_info_command(parser);
   commands["eval"] = add_eval_command(parser);
   commands["pca"] = add_pca_command(parser);
+  commands.merge(add_matrix_commands(parser));
   commands["generate"] = add_generate_command(parser);
   commands["report"] = add_report_command(parser);
   commands["convert"] = add_convert_command(parser);
