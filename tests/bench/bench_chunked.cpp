@@ -11,6 +11,7 @@
 //   traced EXPR COUNT [persist]     as `value` or `persist`; {"events": of the last one on rank 0, [name, track, from,
 //   to]
 //                                   in us, "begin": ns of the steady clock}
+//   number EXPR                     {"value": of one element, as float64}
 //   build EXPR COUNT                builds EXPR so often and computes nothing
 //   explain EXPR                    {"seconds": of planning, "text": the plan}
 //   peak                            {"bytes": that were resident at most}
@@ -152,6 +153,8 @@ json Bench::answer(const Fields& fields) {
       options.chunks = chunks;
     }
     return times(fields.at(2), [&] { store(fields[3], items(fields[1]), options); });
+  } else if (request == "number") {
+    return {{"value", items(fields.at(1)).at(0).array.astype(DType::float64).item<double>()}};
   } else if (request == "build") {
     return times(fields.at(2), [&] { items(fields[1]); });
   } else if (request == "explain") {

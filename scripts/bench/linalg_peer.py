@@ -1,0 +1,45 @@
+"""CuPy's or NumPy's side of scripts/bench/linalg, as a co-process (chunked_cupy.py says how).
+  time EXPR COUNT M N NAME...     makes the arrays of scripts/bench/linalg and computes EXPR so often: {"seconds": [each]}
+usage: linalg_peer.py cuda|cpu|emulated < requests
+"""
+
+import json
+import sys
+import time
+
+
+def main():
+    device = sys.argv[1]
+    if device == "cuda":
+        import cupy as np
+
+        synchronize = np.cuda.Device().synchronize
+    else:
+        import numpy as np
+
+        def synchronize():
+            pass
+
+    for line in sys.stdin:
+        request, expression, count, m, n, *names = line.rstrip("\n").split("\t")
+        m, n = int(m), int(n)
+        try:
+            arrays = {"a": np.random.random((m, n))}
+            if "b" in names:
+                arrays["a"][np.arange(n), np.arange(n)] += n
+                arrays["b"] = np.random.random(n)
+            seconds = []
+            for _ in range(int(count)):
+                synchronize()
+                begin = time.perf_counter()
+                result = eval(expression, {"np": np}, arrays)
+                synchronize()
+                seconds.append(time.perf_counter() - begin)
+                del result
+            print(json.dumps({"seconds": seconds}), flush=True)
+        except Exception as error:
+            print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
