@@ -21,6 +21,8 @@ const char* name(QueueKind queue) {
       return "comm";
     case QueueKind::urgent:
       return "urgent";
+    case QueueKind::panel:
+      return "panel";
   }
   return "unknown";
 }
@@ -116,7 +118,7 @@ TaskId Graph::add_task(const TaskDecl& decl) {
     block.producer = id;
     edges_.push_back(output);
   }
-  if (task.queue == QueueKind::urgent) {
+  if (goes_first(task.queue)) {
     task.ends_round = true;
     for (const BlockId input : decl.inputs)
       if (const TaskId producer = block(input).producer; producer >= 0)

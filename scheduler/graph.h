@@ -115,7 +115,7 @@ class Graph {
     TaskKind kind;
     QueueKind queue;
     bool visits;
-    bool ends_round;  // an urgent task, or one that such a task waits for: nothing is queued along with it
+    bool ends_round;  // it goes first, or a task waits for it that does: nothing is queued along with it
     uint8_t in_place;
     int32_t body;
     int64_t index, position, scratch_bytes, traffic_bytes;

@@ -21,9 +21,12 @@ enum class QueueKind : uint8_t {
   compute,  // on the CPU: one thread per core; on a GPU: one thread that queues work on the compute stream
   worker,   // host threads for work that blocks or that belongs to no device
   comm,     // receive tasks: started here, completed by the communication thread
-  urgent,   // of a GPU alone: work that much else waits for, or that waits for the GPU, on a stream that goes first
+  // On a GPU, work that goes first: each has a thread and streams of its own there. On the CPU the same as compute.
+  urgent,  // short work that much else waits for
+  panel,   // long work that waits for itself, or for the GPU, and that others are not to wait behind
 };
-inline constexpr int kQueueCount = 5;
+inline constexpr int kQueueCount = 6;
+inline constexpr bool goes_first(QueueKind queue) { return queue == QueueKind::urgent || queue == QueueKind::panel; }
 // The track of trace events that say how many bytes a tier below the compute tier holds; their names are the tiers'.
 inline constexpr const char* kTierTrack = "tier";
 const char* name(QueueKind queue);

@@ -50,7 +50,7 @@ class Cholesky final : public TileProgram {
                                          : tiles::gemm_parameters(MatrixOp::conjugate_transpose, MatrixOp::none);
     const auto factor = [&](int64_t k) {
       p.task(tiles::kPotrf, {update(a(k, k))}, tiles::potrf_parameters(triangle_, rows.start(k)), Urgency::panel);
-      for (int64_t i = k + 1; i < n; ++i) p.task(tiles::kTrsm, {update(a(i, k)), read(a(k, k))}, trsm, Urgency::panel);
+      for (int64_t i = k + 1; i < n; ++i) p.task(tiles::kTrsm, {update(a(i, k)), read(a(k, k))}, trsm, Urgency::urgent);
       for (int64_t i = 0; i < k; ++i) p.task(tiles::kZeros, {write(a(i, k))});
     };
     const auto apply = [&](int64_t k, int64_t j) {
@@ -108,7 +108,7 @@ class SolveTriangular final : public TileProgram {
       const int64_t k = forward ? step : n - 1 - step;
       if (!how_.unit_diagonal && sides > 0)
         p.task(tiles::kCheckDiagonal, {update(x(k, 0)), read(t(k, k))}, tiles::from_row(rows.start(k)), Urgency::panel);
-      for (int64_t j = 0; j < sides; ++j) p.task(tiles::kTrsm, {update(x(k, j)), read(t(k, k))}, trsm, Urgency::panel);
+      for (int64_t j = 0; j < sides; ++j) p.task(tiles::kTrsm, {update(x(k, j)), read(t(k, k))}, trsm, Urgency::urgent);
       for (int64_t after = step + 1; after < n; ++after) {
         const int64_t i = forward ? after : n - 1 - after;
         const Tile tile = how_.op == MatrixOp::none ? t(i, k) : t(k, i);

@@ -74,7 +74,7 @@ void factor(tiles::Program& p, const Steps& s, int64_t k) {
 // Exchanges and small triangles are urgent: they wait for memory and for themselves, and the product is behind them.
 void apply(tiles::Program& p, const Steps& s, int64_t k, const Tile& to) {
   const tiles::Parameters parameters = tiles::from_row(s.first(k));
-  p.task(tiles::kLuTop, {update(to), read(s.panels(k, 0)), read(s.moves(0, k))}, parameters, Urgency::panel);
+  p.task(tiles::kLuTop, {update(to), read(s.panels(k, 0)), read(s.moves(0, k))}, parameters, Urgency::urgent);
   p.task(tiles::kLuBelow, {update(to), read(s.panels(k, 0))}, parameters);
 }
 int64_t largest_panel(const Grid& grid, DType dtype) { return largest_chunk_bytes(grid, local::itemsize(dtype)); }
@@ -183,13 +183,13 @@ class Solve final : public TileProgram {
     Tile now = b(0, 0);
     for (int64_t k = 0; k < s.count; ++k) {
       p.task(tiles::kLuApplyTo, {read(s.panels(k, 0)), read(s.moves(0, k)), read(now), write(between(k, 0))},
-             tiles::from_row(s.first(k)), Urgency::panel);
+             tiles::from_row(s.first(k)), Urgency::urgent);
       now = between(k, 0);
     }
     for (int64_t k = s.count; k-- > 0;) {
       const Tile next = between(2 * s.count - 1 - k, 0);
       p.task(tiles::kLuBackTo, {read(s.panels(k, 0)), read(now), write(next)}, tiles::from_row(s.first(k)),
-             Urgency::panel);
+             Urgency::urgent);
       now = next;
     }
     p.task(tiles::kCopy, {write(x(0, 0)), read(now)});
@@ -204,7 +204,7 @@ class Solve final : public TileProgram {
       for (int64_t k = s.count; k-- > 0;)
         for (int64_t j = first; j < last; ++j) {
           const tiles::Parameters parameters = tiles::from_row(s.first(k));
-          p.task(tiles::kLuBackTop, {update(x(j, 0)), read(s.panels(k, 0))}, parameters, Urgency::panel);
+          p.task(tiles::kLuBackTop, {update(x(j, 0)), read(s.panels(k, 0))}, parameters, Urgency::urgent);
           p.task(tiles::kLuAbove, {update(x(j, 0)), read(s.panels(k, 0))}, parameters);
         }
     }

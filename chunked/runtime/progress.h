@@ -9,7 +9,7 @@ namespace quarry {
 namespace detail {
 
 // Queues of tasks, each with threads of its own: "io", "compute", "worker", "comm".
-inline constexpr int kQueueCount = 5;
+inline constexpr int kQueueCount = 6;
 const char* queue_name(int queue);
 
 }  // namespace detail

@@ -58,9 +58,9 @@ struct TileKernel {
   void (*run)(std::span<const NdArray> tiles, const Parameters& parameters);
 };
 
-// Panels are what much else waits for, or work that waits for the device: on a GPU they have a thread and a stream of
-// their own. On the CPU the order is enough.
-enum class Urgency : uint8_t { bulk, panel };
+// On a GPU urgent tasks, short ones that much else waits for, and panels, long ones or such as wait for the device, have
+// threads and streams of their own that go first. On the CPU the order is enough.
+enum class Urgency : uint8_t { bulk, urgent, panel };
 
 class Program {
  public:

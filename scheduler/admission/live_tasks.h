@@ -35,7 +35,7 @@ static_assert(sizeof(LiveTask) == 64);
 // Makes tasks ready when their inputs are there. Not thread-safe: the executor's lock guards it.
 class LiveTasks {
  public:
-  // `on_device`: the urgent queue has a thread.
+  // `on_device`: the queues of what goes first have threads.
   LiveTasks(WorkQueues& queues, bool on_device) : queues_(queues), on_device_(on_device) {}
   void begin_run(const Graph& graph) {
     of_order_.assign(static_cast<size_t>(graph.task_count()), -1);
@@ -54,7 +54,7 @@ class LiveTasks {
     live.task = id;
     live.order = order;
     live.body = task.body;
-    live.queue = task.queue == QueueKind::urgent && !on_device_ ? QueueKind::compute : task.queue;
+    live.queue = goes_first(task.queue) && !on_device_ ? QueueKind::compute : task.queue;
     live.phase = LiveTask::Phase::waiting;
     of_order_[static_cast<size_t>(order)] = index;
     return index;

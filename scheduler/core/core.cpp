@@ -45,7 +45,10 @@ Core::Core(const ExecutorConfig& config)
   start_workers(QueueKind::compute, compute_threads(config_));
   start_workers(QueueKind::worker, config_.worker_threads);
   start_workers(QueueKind::comm, 1);
-  if (on_device_) start_workers(QueueKind::urgent, 1);
+  if (on_device_) {
+    start_workers(QueueKind::urgent, 1);
+    start_workers(QueueKind::panel, 1);
+  }
   if (!on_device_) callers_ = {make_worker(QueueKind::compute), make_worker(QueueKind::comm)};
   try {
     for (auto& worker : workers_)

@@ -340,7 +340,7 @@ class TileLowering final : public tiles::Program {
     inputs.insert(inputs.end(), reads.begin(), reads.end());
     const int64_t scratch = scratch_bytes(kernel, specs, parameters);
     const int64_t index = body->add(std::move(placed), parameters, scratch);
-    const auto queue = urgency == tiles::Urgency::panel ? scheduler::QueueKind::urgent : scheduler::QueueKind::compute;
+    const scheduler::QueueKind queue = queue_of(urgency);
     builder_.add_task(scheduler::TaskKind::compute, queue, number, index, {progress(), kMain},
                       {.scratch_bytes = scratch, .traffic_bytes = traffic, .in_place = in_place}, inputs, outputs);
   }
@@ -366,6 +366,18 @@ class TileLowering final : public tiles::Program {
       found->second = local::rounded_allocation(has_many ? bytes + bytes / 4 + largest : bytes);
     }
     return found->second;
+  }
+
+  static scheduler::QueueKind queue_of(tiles::Urgency urgency) {
+    switch (urgency) {
+      case tiles::Urgency::bulk:
+        return scheduler::QueueKind::compute;
+      case tiles::Urgency::urgent:
+        return scheduler::QueueKind::urgent;
+      case tiles::Urgency::panel:
+        return scheduler::QueueKind::panel;
+    }
+    return scheduler::QueueKind::compute;
   }
 
   int64_t progress() const { return static_cast<int64_t>(static_cast<__int128>(number_) * kProgressEnd / count_); }

@@ -175,8 +175,7 @@ TEST_P(ExecutorFaultTest, AStalledTaskIsNamedAndTheRunCanBeStopped) {
       });
       EXPECT_THROW(executor->run(graph), local::Cancelled);
       other.join();
-      const bool is_computed =
-          static_cast<QueueKind>(queue) == QueueKind::urgent && GetParam() == local::DeviceKind::cpu;
+      const bool is_computed = goes_first(static_cast<QueueKind>(queue)) && GetParam() == local::DeviceKind::cpu;
       EXPECT_THAT(waits, HasSubstr(name(is_computed ? QueueKind::compute : static_cast<QueueKind>(queue))));
       EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
     }
