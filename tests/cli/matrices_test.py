@@ -1,0 +1,96 @@
+"""quarry solve, lstsq, inv, cholesky, lu, qr, svd, eigh, matmul on data sets: by tiles, on ranks, in little memory."""
+
+from support import CliTest, h5py, main, np
+
+SIZE = 1300  # more than two tiles
+
+
+class Matrices(CliTest):
+    @classmethod
+    def setUpClass(cls):
+        rng = np.random.default_rng(5)
+        cls.a = rng.standard_normal((SIZE, SIZE))
+        cls.b = rng.standard_normal((SIZE, 3))
+        cls.spd = cls.a @ cls.a.T / SIZE + np.eye(SIZE)
+        cls.tall = rng.standard_normal((6000, 40))
+
+    def setUp(self):
+        super().setUp()
+        chunked = {"chunks": (200, 300)}
+        self.write("m.h5", a=(self.a, chunked), b=self.b, spd=(self.spd, chunked), tall=(self.tall, {"chunks": (700, 40)}), v=self.tall[:, 0].copy())
+
+    def results(self, name):
+        """The values, by the last word of their paths."""
+        found = {}
+        with h5py.File(self.path(name)) as file:
+            file.visititems(lambda path, item: found.__setitem__(path.split("/")[-1], item[()]) if isinstance(item, h5py.Dataset) else None)
+        return found
+
+    def close(self, a, b, bound=1e-8):
+        np.testing.assert_allclose(a, b, rtol=bound, atol=bound)
+
+    def test_values_on_ranks(self):
+        for ranks in [0, 2]:
+            run = lambda *words: self.ok(*words, "--overwrite", "--memory", "64MiB", ranks=ranks)  # noqa: E731
+            run("solve", "m.h5:/a", "m.h5:/b", "-o", "x.h5")
+            self.close(self.a @ self.read("x.h5"), self.b)
+            run("cholesky", "m.h5:/spd", "-o", "l.h5:/factor")
+            factor = self.read("l.h5", "factor")
+            self.close(factor @ factor.T, self.spd)
+            run("qr", "m.h5:/tall", "-o", "q.h5")
+            parts = self.results("q.h5")
+            self.close(parts["Q"] @ parts["R"], self.tall)
+            self.close(parts["Q"].T @ parts["Q"], np.eye(40))
+            run("matmul", "m.h5:/a", "m.h5:/b", "-o", "p.h5")
+            self.close(self.read("p.h5"), self.a @ self.b)
+        bits = [self.read("x.h5").tobytes(), self.read("l.h5", "factor").tobytes()]
+        self.ok("solve", "m.h5:/a", "m.h5:/b", "-o", "x.h5", "--overwrite", "--memory", "512MiB", ranks=3)
+        self.ok("cholesky", "m.h5:/spd", "-o", "l.h5:/factor", "--overwrite", "--memory", "512MiB", ranks=4)
+        self.assertEqual([self.read("x.h5").tobytes(), self.read("l.h5", "factor").tobytes()], bits)
+
+    def test_other_decompositions(self):
+        run = lambda *words: self.ok(*words, "--memory", "128MiB")  # noqa: E731
+        run("lu", "m.h5:/a", "-o", "lu.h5")
+        parts = self.results("lu.h5")
+        self.assertEqual(len(parts), 3)
+        p, lower, upper = (parts[key] for key in sorted(parts, key="PLU012".index))
+        self.close(p @ lower @ upper, self.a)
+        run("svd", "m.h5:/tall", "-o", "s.h5")
+        parts = self.results("s.h5")
+        self.close(parts["S"], np.linalg.svd(self.tall, compute_uv=False))
+        self.close(parts["U"] * parts["S"] @ parts["Vh"], self.tall)
+        run("inv", "m.h5:/spd", "-o", "i.h5")
+        self.close(self.read("i.h5") @ self.spd, np.eye(SIZE))
+        run("eigh", "m.h5:/spd", "-o", "e.h5")
+        self.close(self.results("e.h5")["eigenvalues"], np.linalg.eigvalsh(self.spd))
+        out = run("lstsq", "m.h5:/tall", "m.h5:/v").out
+        self.assertIn("array", out)
+
+    def test_plans_errors_and_help(self):
+        plan = self.ok("cholesky", "m.h5:/spd", "-o", "l.h5", "--plan", "--memory", "32MiB")
+        self.assertIn("cholesky", plan.out)
+        self.assertFalse((self.dir / "l.h5").exists())
+        singular = self.a.copy()
+        singular[:, 700] = 0
+        indefinite = self.spd.copy()
+        indefinite[900, 900] = -1
+        self.write("bad.h5", singular=singular, indefinite=indefinite)
+        for ranks in [0, 2]:
+            self.fails(1, "Singular matrix: pivot 701 is 0", "solve", "bad.h5:/singular", "m.h5:/b", "-o", "x.h5", ranks=ranks)
+            self.fails(1, "not positive definite: its leading minor of order 901 is not", "cholesky", "bad.h5:/indefinite", "-o", "x.h5", ranks=ranks)
+        self.fails(2, "square", "cholesky", "m.h5:/tall")
+        self.fails(2, "do not make a system of equations", "solve", "m.h5:/a", "m.h5:/tall")
+        self.fails(2, "SIDES", "solve", "m.h5:/a")
+        for command in ["solve", "lstsq", "inv", "cholesky", "lu", "qr", "svd", "eigh", "matmul"]:
+            self.assertIn("quarry eval", self.ok(command, "--help").out)
+
+    def test_little_memory(self):
+        """The matrix is three times the budget: tiles are spilled, and the factor is the same."""
+        self.ok("cholesky", "m.h5:/spd", "-o", "l.h5", "--memory", "512MiB")
+        expected = self.read("l.h5").tobytes()
+        self.ok("cholesky", "m.h5:/spd", "-o", "s.h5", "--memory", "12MiB", "--stats", "s.json")
+        self.assertEqual(self.read("s.h5").tobytes(), expected)
+
+
+if __name__ == "__main__":
+    main()
