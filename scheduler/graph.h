@@ -114,8 +114,8 @@ class Graph {
   struct Task {
     TaskKind kind;
     QueueKind queue;
-    bool visits;
-    bool ends_round;  // it goes first, or a task waits for it that does: nothing is queued along with it
+    bool visits : 1;
+    bool ends_round : 1;  // it goes first, or a task waits for it that does: nothing is queued along with it
     uint8_t in_place;
     int32_t body;
     int64_t index, position, scratch_bytes, traffic_bytes;
