@@ -93,14 +93,18 @@ class CliTest(unittest.TestCase):
         time.sleep(seconds)
         self.assertIsNone(process.poll(), "it ended before it was seen computing")
 
-    def run_quarry(self, *arguments, **options):
-        process = self.start(*arguments, **options)
+    def output_of(self, process):
+        """What it says until it ends. One that does not end is killed, and fails the test with what it has said."""
         try:
-            out, err = process.communicate(timeout=TIMEOUT)
+            return process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             out, err = process.communicate()
-            self.fail(f"no end within {TIMEOUT} s: {arguments}\n{out}\n{err}")
+            self.fail(f"no end within {TIMEOUT} s: {process.args}\n{out}\n{err}")
+
+    def run_quarry(self, *arguments, **options):
+        process = self.start(*arguments, **options)
+        out, err = self.output_of(process)
         return Result(process.returncode, out, err)
 
     def ok(self, *arguments, **options):
