@@ -1,7 +1,10 @@
 // Parts of all ranks reach rank 0, in order and on its clock.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "quarry/chunked/report/gather.h"
+#include "quarry/chunked/report/thinning.h"
 #include "tests/support/mpi_job.h"
 
 namespace quarry::report {
@@ -10,7 +13,8 @@ namespace {
 using test::job;
 
 TEST(GatherTraces, EveryRanksEventsOnOneClock) {
-  for (const int count : {0, 1, 20000}) {
+  const auto kept = static_cast<int>(kMostGathered / static_cast<size_t>(job().size()));  // of each rank
+  for (const int count : {0, 1, std::min(20000, kept)}) {
     RankTrace mine;
     mine.rank = job().rank();
     mine.host = "host" + std::to_string(mine.rank);
@@ -44,6 +48,35 @@ TEST(GatherTraces, EveryRanksEventsOnOneClock) {
       EXPECT_EQ(part.events[0].end_ns - part.events[0].begin_ns, 5);
     }
   }
+}
+
+// More than rank 0 takes: neighbours become one, and nothing of what they say is lost.
+TEST(GatherTraces, VeryManyEventsAreThinned) {
+  const auto kept = static_cast<int64_t>(kMostGathered / static_cast<size_t>(job().size()));
+  const int64_t count = kept + 1000;
+  RankTrace mine;
+  mine.rank = job().rank();
+  for (int64_t i = 0; i < count; ++i) {
+    local::TraceEvent event;
+    event.name = "task";
+    event.track = "compute";
+    event.begin_ns = 10 * i;
+    event.end_ns = event.begin_ns + 5;
+    event.bytes = 3;
+    mine.events.push_back(event);
+  }
+  const std::vector<RankTrace> all = gather_traces(job(), mine);
+  for (const RankTrace& part : all) {
+    EXPECT_LE(std::ssize(part.events), kept);
+    int64_t events = 0, bytes = 0;
+    for (const local::TraceEvent& event : part.events) {
+      events += event.count;
+      bytes += event.bytes;
+    }
+    EXPECT_EQ(events, count);
+    EXPECT_EQ(bytes, 3 * count);
+  }
+  EXPECT_EQ(std::ssize(all), job().rank() == 0 ? job().size() : 0);
 }
 
 }  // namespace
