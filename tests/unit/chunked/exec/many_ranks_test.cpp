@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/report/gather.h"
 #include "quarry/chunked/runtime/cpu_share.h"
+#include "quarry/comm/monitor/monitor.h"
 #include "tests/support/memory_dataset.h"
 #include "tests/support/pretended_job.h"
 
@@ -212,6 +214,82 @@ TEST_P(ManyRanks, RunsCostARankItsShare) {
   EXPECT_LE(most_tasks, 8 * share);
   EXPECT_LE(*std::ranges::max_element(fetched), share);
   EXPECT_LE(*std::ranges::max_element(exposed), share);
+}
+
+// Reports of who waits go up the monitors' tree: a rank gets one of each child, and all are of bounded size.
+TEST_P(ManyRanks, PulsesGoUpTheMonitorsTree) {
+  using comm::Monitor;
+  constexpr size_t kMostBytes = 1000;  // of a frame's text
+  const int stuck = ranks_ - 3;
+  std::vector<std::string> sent(static_cast<size_t>(ranks_));
+  int levels = 0;
+  for (int rank = ranks_ - 1; rank >= 0; --rank) {
+    comm::Pulse pulse;
+    pulse.silent_ns = rank == stuck ? int64_t{11'000'000'000} : 0;
+    pulse.running = rank == stuck ? 1 : 0;
+    comm::PulseReport report(rank, fmt::format("rank {}", rank), pulse);
+    const std::vector<int> children = Monitor::children_of(rank, ranks_);
+    ASSERT_LE(std::ssize(children), Monitor::kChildren);
+    for (const int child : children) report.add(comm::PulseReport::from_bytes(sent[static_cast<size_t>(child)]));
+    sent[static_cast<size_t>(rank)] = report.to_bytes();
+    ASSERT_LE(sent[static_cast<size_t>(rank)].size(), kMostBytes);
+    int level = 0;
+    for (int up = rank; up != 0; up = Monitor::parent_of(up)) ++level;
+    levels = std::max(levels, level);
+  }
+  EXPECT_LE(levels, log2_of(ranks_) / 4 + 1);
+  comm::PulseBoard board(10);
+  const auto begin = comm::PulseBoard::Clock::now();
+  board.note(comm::PulseReport::from_bytes(sent[0]), begin);
+  board.note(comm::PulseReport::from_bytes(sent[0]), begin + std::chrono::seconds(12));
+  EXPECT_NE(board.standstill(begin + std::chrono::seconds(12)).find(fmt::format("rank {}", stuck)), std::string::npos);
+}
+
+// One rank of sixteen has all the work, and the others take it: who asks whom, and how often.
+TEST_P(ManyRanks, ThievesAskFewRanks) {
+  constexpr uint32_t kStage = 7;
+  constexpr int kSlow = 16, kChunks = 40;
+  const auto at = [](int rank) { return static_cast<size_t>(rank); };
+  std::vector<std::unique_ptr<exec::WorkStealing>> thieves;
+  std::vector<int64_t> asked(at(ranks_)), was_asked(at(ranks_)), stolen(at(ranks_)), lost(at(ranks_));
+  for (int rank = 0; rank < ranks_; ++rank) {
+    thieves.push_back(std::make_unique<exec::WorkStealing>(rank, ranks_, [&, rank](int to, const exec::Message& sent) {
+      if (sent.kind == exec::MessageKind::steal_reply) return thieves[at(to)]->handle_reply(rank, sent);
+      ++asked[at(rank)];
+      ++was_asked[at(to)];
+      thieves[at(to)]->handle_request(rank, sent.request.key.stage, sent.request.fetch);
+    }));
+    exec::WorkStealing::Settings settings;
+    settings.is_victim = [](int) { return true; };
+    thieves.back()->configure(std::move(settings));
+    if (rank % kSlow == 0) thieves.back()->make_stealable({kStage, 0, 0}, rank * kChunks, (rank + 1) * kChunks);
+  }
+  std::vector<bool> taken(at(ranks_ * kChunks));
+  std::vector<int> looking;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (rank % kSlow != 0) looking.push_back(rank);
+  while (!looking.empty()) {  // in turn, a chunk at a time
+    std::erase_if(looking, [&](int rank) {
+      const auto chunk = thieves[at(rank)]->steal(kStage, [] { return false; });
+      if (!chunk) return true;
+      EXPECT_FALSE(taken[static_cast<size_t>(chunk->key.chunk)]) << "twice";
+      taken[static_cast<size_t>(chunk->key.chunk)] = true;
+      ++stolen[at(rank)];
+      ++lost[at(chunk->victim)];
+      return false;
+    });
+  }
+  const int64_t known = 2 * log2_of(ranks_);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    // Once more than it gets chunks of each that it knows, and those that know it are as many.
+    ASSERT_LE(asked[at(rank)], known + stolen[at(rank)]);
+    ASSERT_LE(was_asked[at(rank)], known + lost[at(rank)]);
+    ASSERT_EQ(lost[at(rank)], rank % kSlow == 0 ? kChunks : 0);
+    for (int64_t chunk = rank * kChunks; rank % kSlow == 0 && chunk < (rank + 1) * kChunks; ++chunk)
+      ASSERT_NE(thieves[at(rank)]->claim(kStage, chunk), rank);
+  }
+  fmt::print("{} ranks, stealing: a rank asks {} times, is asked {} times and steals {} chunks at most\n", ranks_,
+             *std::ranges::max_element(asked), *std::ranges::max_element(was_asked), *std::ranges::max_element(stolen));
 }
 
 TEST_P(ManyRanks, TracesAreReducedAlongATree) {

@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <span>
 #include <sstream>
@@ -125,6 +129,41 @@ TEST(Monitor, ADeathIsToldAlongTheTree) {
     }
     EXPECT_TRUE(all_heard) << dead;
   }
+}
+
+// Real connections and threads of a thousand ranks in this process: each rank hears of one death once. A rank has at
+// most 17 connections.
+TEST(Monitor, ADeathAmongAThousandRanksIsToldToAll) {
+  constexpr int kRanks = 1000;
+  constexpr rlim_t kDescriptors = 5 * kRanks + 500;
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  if (files.rlim_max < kDescriptors) GTEST_SKIP() << "needs " << kDescriptors << " file descriptors";
+  files.rlim_cur = std::max(files.rlim_cur, kDescriptors);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  constexpr int kDead = 20;  // a child of rank 1 that has children
+  bool all_heard = false;
+  for (const int pause : {5000, 30000}) {
+    const auto before = descriptors();
+    Job job(kRanks, pause);
+    // A pipe each, a socket to listen at for those that have children, both ends of every connection.
+    EXPECT_LE(descriptors() - before, 2 * kRanks + kRanks / Monitor::kChildren + 1 + 2 * (kRanks - 1));
+    job.monitors[kDead].reset();
+    all_heard = true;
+    for (int rank = 0; rank < kRanks && all_heard; ++rank) {
+      if (rank == kDead) continue;
+      const Told& told = job.told[static_cast<size_t>(rank)];
+      all_heard = told.hears();
+      if (all_heard) {
+        EXPECT_THAT(told.ranks(), ElementsAre(kDead)) << rank;
+      }
+    }
+    if (all_heard) break;
+  }
+  EXPECT_TRUE(all_heard);
 }
 
 TEST(Monitor, EveryRankOfTheTreeHasOneParentAndFewChildren) {
