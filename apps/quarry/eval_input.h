@@ -16,8 +16,8 @@ struct EvalOptions {
   bool overwrite = false, keep_going = false, local = false, resume = false, masked = false, decode = false;
 };
 
-// Computes what the options say and shows or stores it; returns the exit status. Throws InvalidArgument for options that
-// do not go together, and what the computation throws.
+// Computes what the options say and shows or stores it; returns the exit status. Throws InvalidArgument for options
+// that do not go together, and what the computation throws.
 int run_evaluation(const EvalOptions& options, int& argc, char**& argv);
 
 // Whether the output is a change of data sets that are there.

@@ -26,8 +26,8 @@ NodePtr concatenate(std::vector<NodePtr> args, int axis);
 // Outputs: 0 eigenvalues (n), 1 eigenvectors (n, n), of a square matrix of a dtype that solvers have.
 NodePtr eigh(const NodePtr& arg, local::Triangle triangle);
 // Factorisations by tiles (cholesky.cpp, lu.cpp, qr.cpp, tall_qr.cpp) of matrices of a dtype that solvers have.
-// `memory`: that of all ranks for tasks, which decides about the order of tasks alone. Errors that depend on values come
-// with the computation.
+// `memory`: that of all ranks for tasks, which decides about the order of tasks alone. Errors that depend on values
+// come with the computation.
 //
 // L, or U of U^H U, with zeros in the other triangle. Reads one triangle.
 NodePtr cholesky(const NodePtr& arg, local::Triangle triangle, int64_t memory);
@@ -39,9 +39,9 @@ struct TriangularSides {
 };
 NodePtr solve_triangular(const NodePtr& triangle, const NodePtr& sides, const TriangularSides& how);
 
-// P A = L U of A^T: (L U)^T without L's ones, and (1, m + 2) int64: the rows of A in that order, how many exchanges gave
-// it, and the first pivot that is 0, counted from 1, or 0. Rows of L stand in the order of their own step, for what needs U alone, or in that of the end; `placed`: a
-// third output is (P L)^T.
+// P A = L U of A^T: (L U)^T without L's ones, and (1, m + 2) int64: the rows of A in that order, how many exchanges
+// gave it, and the first pivot that is 0, counted from 1, or 0. Rows of L stand in the order of their own step, for
+// what needs U alone, or in that of the end; `placed`: a third output is (P L)^T.
 enum class LuRows : uint8_t { own, last, placed };
 std::vector<NodePtr> lu(const NodePtr& transposed, int64_t memory, LuRows rows);
 // X^T of A X = B, from A^T (n, n) and B^T (r, n).

@@ -109,8 +109,8 @@ class Operator {
   // Whether chunk i of every output follows the boxes that needs() names for it; all outputs have as many chunks then.
   // Else what reads an output waits for the whole stage.
   virtual bool streams() const { return false; }
-  // Whether it is a tile program (chunked/tiles/program.h): its tasks have an order of their own, in which arguments may
-  // be read at any time, so these are finished before it begins.
+  // Whether it is a tile program (chunked/tiles/program.h): its tasks have an order of their own, in which arguments
+  // may be read at any time, so these are finished before it begins.
   virtual bool is_program() const { return false; }
   // What the task for chunk `chunk` reads, at most: order, transfers, bytes and listings come from it. Default: all.
   virtual void needs(const Call& call, int64_t chunk, std::vector<Need>& needs) const;

@@ -50,9 +50,9 @@ extern const TileKernel kKeep;
 
 // LU with partial pivoting of rows [first, n) of a panel.
 // update(panel), write(moves), read(order before), write(order): `moves` (2, 2 k) int64 names rows: row moves[0, i]
-// comes from row moves[1, i], for the k pivots of the panel, with repetitions. `order` is (1, n + 2) int64: the row of the
-// matrix that each row is now, how many exchanges that took, and the first pivot that is 0, counted from 1, or 0. Of the
-// first panel, which has no order before: update(panel), write(moves), write(order).
+// comes from row moves[1, i], for the k pivots of the panel, with repetitions. `order` is (1, n + 2) int64: the row of
+// the matrix that each row is now, how many exchanges that took, and the first pivot that is 0, counted from 1, or 0.
+// Of the first panel, which has no order before: update(panel), write(moves), write(order).
 extern const TileKernel kGetrf;
 // write(order): that of no exchanges.
 extern const TileKernel kPositions;

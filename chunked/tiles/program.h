@@ -58,8 +58,8 @@ struct TileKernel {
   void (*run)(std::span<const NdArray> tiles, const Parameters& parameters);
 };
 
-// On a GPU urgent tasks, short ones that much else waits for, and panels, long ones or such as wait for the device, have
-// threads and streams of their own that go first. On the CPU the order is enough.
+// On a GPU urgent tasks, short ones that much else waits for, and panels, long ones or such as wait for the device,
+// have threads and streams of their own that go first. On the CPU the order is enough.
 enum class Urgency : uint8_t { bulk, urgent, panel };
 
 class Program {

@@ -56,8 +56,7 @@ class Runner {
     const Scratch pivots(stack.count * k * 8, context_);
     for (int64_t p = 0; p < stack.count; ++p)
       factor(task.dtype, m, n, matrix(stack, p, task.dtype), stack.leading(),
-             reinterpret_cast<int64_t*>(pivots.at(p * k * 8)),
-             task.info + p);
+             reinterpret_cast<int64_t*>(pivots.at(p * k * 8)), task.info + p);
     convert(DType::int64, pivots.data(), DType::int32, task.pivots, stack.count * k, context_);
   }
 
@@ -154,8 +153,8 @@ class Runner {
         for (int64_t p = 0; p < task.b.count; ++p) {
           const auto from = static_cast<const T*>(matrix(task.a, p, task.dtype));
           const auto to = static_cast<T*>(matrix(task.b, p, task.dtype));
-          QUARRY_TYPED(cublas, trsm_64, trsm_64, blas, side, fill_mode(task.triangle), op, diagonal, rows, columns, &one,
-                       from, task.a.leading(), to, task.b.leading());
+          QUARRY_TYPED(cublas, trsm_64, trsm_64, blas, side, fill_mode(task.triangle), op, diagonal, rows, columns,
+                       &one, from, task.a.leading(), to, task.b.leading());
         }
       });
     });
@@ -180,8 +179,7 @@ class Runner {
     const Scratch info(sizeof(int), context_);
     for (int64_t p = 0; p < stack.count; ++p)
       factor_qr(task.dtype, m, n, matrix(stack, p, task.dtype), stack.leading(),
-                static_cast<char*>(task.tau) + p * k * item,
-                reinterpret_cast<int*>(info.data()));
+                static_cast<char*>(task.tau) + p * k * item, reinterpret_cast<int*>(info.data()));
   }
 
   void run(const FormQ& task) {

@@ -126,8 +126,8 @@ void blas_product(const Gemm& given, const BatchSteps& batch, cublasHandle_t han
   if ((task.conjugate_a || task.conjugate_b) && has_rows(task.c) && has_columns(task.c))
     by_rows = !has_rows(task.conjugate_a ? task.a : task.b);
   if (by_rows) {  // c^T = b^T a^T, by columns
-    column_major_product({task.dtype, task.alpha, transposed(task.b), transposed(task.a), task.beta,
-                          transposed(task.c), task.conjugate_b, task.conjugate_a},
+    column_major_product({task.dtype, task.alpha, transposed(task.b), transposed(task.a), task.beta, transposed(task.c),
+                          task.conjugate_b, task.conjugate_a},
                          {batch.count, batch.b, batch.a, batch.c}, handle);
   } else {
     column_major_product(task, batch, handle);

@@ -414,9 +414,7 @@ class CudaProducts final : public Products {
   int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView&) override {
     return cuda::gemm_scratch_bytes(dtype, a, b);
   }
-  void gemm(const Gemm& task, const ExecContext& context) override {
-    cuda::gemm(task, context);
-  }
+  void gemm(const Gemm& task, const ExecContext& context) override { cuda::gemm(task, context); }
   int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView&) override {
     return cuda::syrk_scratch_bytes(dtype, a);
   }

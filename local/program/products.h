@@ -45,8 +45,8 @@ struct Gemm {
   MatrixView a, b;
   double beta;
   MatrixView c;
-  // Whether complex elements of a, or b, are conjugated first: only those of a matrix whose lines are rows where c's are
-  // columns, or the other way round, so that a library sees a conjugate transpose.
+  // Whether complex elements of a, or b, are conjugated first: only those of a matrix whose lines are rows where c's
+  // are columns, or the other way round, so that a library sees a conjugate transpose.
   bool conjugate_a = false, conjugate_b = false;
 };
 

@@ -286,8 +286,9 @@ void linear_algebra(Bench& b, int64_t n) {
     fill_random(b, y, is_complex(dtype) ? DType::float64 : dtype, n * n * reals, 2);
     const MatrixView a{x.data(), n, n, n, 1}, c{y.data(), n, n, n, 1}, r{z.data(), n, n, n, 1};
     const double operations = 2.0 * std::pow(static_cast<double>(n), 3) * (is_complex(dtype) ? 4 : 1);
-    b.flops(fmt::format("gemm {} {}", n, name(dtype)), operations,
-            [&] { engine(kGpu).products().gemm({dtype, 1, a, c, 0, r}, b.gpu); });
+    b.flops(fmt::format("gemm {} {}", n, name(dtype)), operations, [&] {
+      engine(kGpu).products().gemm({dtype, 1, a, c, 0, r}, b.gpu);
+    });
     // Counted as the whole product: what it would cost without the symmetry.
     b.flops(fmt::format("syrk {} {} (as gemm)", n, name(dtype)), operations,
             [&] { engine(kGpu).products().syrk(dtype, 1, a, 0, r, b.gpu); });

@@ -208,9 +208,9 @@ void MatMulBody::run(scheduler::TaskRun& run) {
       if (syrk) {
         engine.products().syrk(dtype_, 1.0, view(b, b_offset, k, columns, itemsize), beta, out, run.context);
       } else {
-        engine.products().gemm({dtype_, 1.0, view(a, a_offset, rows, k, itemsize),
-                                view(b, b_offset, k, columns, itemsize), beta, out},
-                               run.context);
+        engine.products().gemm(
+            {dtype_, 1.0, view(a, a_offset, rows, k, itemsize), view(b, b_offset, k, columns, itemsize), beta, out},
+            run.context);
       }
       for (int d = at.size() - 1; d >= 0 && ++at[d] == batch_shape[d]; --d) at[d] = 0;
     }
