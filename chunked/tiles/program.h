@@ -86,7 +86,8 @@ class Program {
 };
 
 // Rows and columns of the tiles of an n x n matrix: a few MiB on the CPU, some ten on a GPU, and no more than 256 of
-// them; less where `together` of them do not fit `room` bytes (0: no limit). Depends on nothing else.
+// them; less where `together` of them do not fit `room` bytes (0: no limit), but for 128 of them. Depends on nothing
+// else.
 int64_t tile_edge(int64_t n, local::DType dtype, int64_t together, int64_t room);
 // Columns of a panel, a tile that has all `rows` of a matrix of so many columns; the same way.
 int64_t panel_width(int64_t rows, int64_t columns, local::DType dtype, int64_t together, int64_t room);
