@@ -20,6 +20,7 @@ RunCommand add_pca_command(CLI::App& parser);
 // Those of matrices: solve, lstsq, cholesky, lu, qr, svd, eigh, inv, matmul. By name.
 std::map<std::string, RunCommand> add_matrix_commands(CLI::App& parser);
 RunCommand add_generate_command(CLI::App& parser);
+RunCommand add_sort_command(CLI::App& parser);
 RunCommand add_report_command(CLI::App& parser);
 RunCommand add_functions_command(CLI::App& parser);
 RunCommand add_convert_command(CLI::App& parser);

@@ -209,6 +209,7 @@ int run_arguments(int argc, char** argv) {
   commands["pca"] = add_pca_command(parser);
   commands.merge(add_matrix_commands(parser));
   commands["generate"] = add_generate_command(parser);
+  commands["sort"] = add_sort_command(parser);
   commands["report"] = add_report_command(parser);
   commands["convert"] = add_convert_command(parser);
   commands["diff"] = add_diff_command(parser);

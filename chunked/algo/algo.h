@@ -106,6 +106,8 @@ struct DistinctWanted {
 // are, and zeros stand behind so many in the others. They hold `most`; of more, the last output is a larger number. A
 // task merges the states of neighbours that hold `together`, or two.
 std::vector<NodePtr> distinct(const NodePtr& arg, const DistinctWanted& wanted, int64_t most, int64_t together);
+// Of a sorted 1-d array which elements differ from the one before; the first does. A task holds a chunk.
+NodePtr starts_of_equals(const NodePtr& sorted, bool equal_nan);
 // The memory that its largest task takes for each distinct element, or row of so many.
 int64_t distinct_bytes(local::DType dtype, int64_t width, const DistinctWanted& wanted);
 // For every element, or row, its place among the distinct ones. `first`: their first positions, where every NaN is

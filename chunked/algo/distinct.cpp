@@ -6,12 +6,15 @@
 
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/algo/states.h"
 #include "quarry/chunked/op/operator.h"
+#include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/manipulation/arrange.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/sorting/rows.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/statistics/statistics.h"
 #include "quarry/local/ops/ufunc/apply.h"
@@ -27,27 +30,6 @@ constexpr int64_t kPositionBytes = 3 * sizeof(int64_t) / 2;  // of what is on th
 
 NdArray rows_of(const NdArray& array, int64_t start, int64_t count) {
   return local::arrange::part(array, 0, start, count);
-}
-
-// The first rows, and zeros behind them.
-NdArray with_room(const NdArray& rows, int64_t room) {
-  Dims shape = rows.shape();
-  const int64_t count = std::min(shape[0], room);
-  if (shape[0] == room) return rows;
-  shape[0] = room;
-  NdArray result(shape, rows.dtype());
-  rows_of(result, 0, count).assign(rows_of(rows, 0, count));
-  rows_of(result, count, room - count).fill(0);
-  return result;
-}
-
-// Results as states: in room for so many, and how many they are.
-std::vector<NdArray> as_states(std::vector<NdArray> results, int64_t room, int64_t count) {
-  for (NdArray& result : results) result = with_room(result, room);
-  const NdArray number({1}, DType::int64);
-  number.fill(local::Scalar(count));
-  results.push_back(number);
-  return results;
 }
 
 struct Distinct {
@@ -130,6 +112,25 @@ NdArray row_numbers(const NdArray& rows, const NdArray& values) {
 }
 
 }  // namespace
+
+NodePtr starts_of_equals(const NodePtr& sorted, bool equal_nan) {
+  const AxisChunks& cuts = sorted->grid.axis(0);
+  Along along = Along::following(0, cuts);
+  along.before = 1;
+  MapSpec spec;
+  spec.name = "starts of equals";
+  spec.identity = equal_nan;
+  spec.along = {{along}};
+  const Grid grid({cuts});
+  spec.outputs = {{grid.shape(), DType::bool_, grid, sorted->chosen_grid}};
+  spec.by_trial = true;
+  spec.function = [equal_nan](std::span<const NdArray> arrays, const ChunkPlace& place) {
+    const int64_t count = place.outputs[0].count[0], given = arrays[0].shape()[0];
+    const NdArray starts = ops::run_starts(arrays[0], equal_nan, local::context_for(arrays[0].device()));
+    return std::vector<NdArray>{rows_of(starts, given - count, count)};
+  };
+  return map(std::move(spec), {sorted})[0];
+}
 
 int64_t distinct_bytes(DType dtype, int64_t width, const DistinctWanted& wanted) {
   // A merger holds two full states and the one that they become.

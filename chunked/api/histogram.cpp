@@ -12,6 +12,7 @@
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/lookups.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/api/quantile.h"
@@ -19,6 +20,7 @@
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
@@ -205,7 +207,17 @@ Array edges_alone(const Array& a, const local::ops::Bins& bins, const HistogramO
 }
 
 // A table that every rank and task may hold.
-bool is_small(const Array& table) { return table.nbytes() <= target_chunk_bytes(chunk_policy().device); }
+bool is_small(const Array& table) {
+  constexpr int64_t kPart = 16;  // of what tasks have
+  return table.nbytes() <= std::min(target_chunk_bytes(chunk_policy().device), Runtime::current().plan_bytes() / kPart);
+}
+
+// A table of so many chunks, or of so large ones, that both are better sorted together.
+bool is_large(const Array& table) {
+  constexpr int64_t kChunks = 4, kPart = 16;
+  const int64_t largest = largest_chunk_bytes(table.chunks(), local::itemsize(table.dtype()));
+  return !is_small(table) && (table.chunks().count() > kChunks || largest > Runtime::current().plan_bytes() / kPart);
+}
 
 // A function of each element of x and a table, which takes both in the dtype that they promote to. A large table is
 // looked up in chunk by chunk, and `fold` puts together what its chunks give, along axis 0.
@@ -460,7 +472,9 @@ Array searchsorted(const Array& a, const Operand& v, std::string_view side, cons
     const NdArray nothing(Dims{0}, a.dtype(), local::default_context(local::kCpu));
     local::ops::searchsorted(nothing, nothing, side);  // checks the side
     if (sorter && sorter->shape() != a.shape()) throw InvalidArgument("sorter.size must equal a.size");
-    return places_by_search(sorter ? take(a, *sorter, 0) : a, as_array(v), side == "right");
+    const Array sorted = sorter ? take(a, *sorter, 0) : a, values = as_array(v);
+    return is_large(sorted) ? ordering::places_by_order(sorted, values, side == "right")
+                            : places_by_search(sorted, values, side == "right");
   }
   NdArray table = a.to_host();
   const std::optional<NdArray> order = sorter ? std::optional(sorter->to_host()) : std::nullopt;
@@ -494,6 +508,10 @@ Array isin(const Array& element, const Array& test_elements, bool /*assume_uniqu
   };
   local::ops::isin(nothing(element), nothing(test_elements), false, invert, kind);  // checks `kind`
   if (test_elements.size() == 0) return constant(element.shape(), invert, DType::bool_);
+  if (is_large(test_elements)) {
+    const Array found = ordering::presence_by_order(ravel(test_elements), element);
+    return invert ? logical_not(found) : found;
+  }
   if (test_elements.size() > kMostSteps || !is_small(test_elements)) {
     const Array found = looked_up(
         "isin", 0, DType::bool_, element, ravel(test_elements),

@@ -1,8 +1,9 @@
 // Histograms and counts, and places of elements among the elements of a table, by NumPy's names. Every chunk is counted
 // by itself and the counts are added up, in one read. Few bins, and tables of few elements, are compared with every
 // element and fuse with what is around them; larger tables are searched chunk by chunk, those of more than a chunk in
-// parts of them. The results are lazy; edges, and tables of at most a chunk, are brought to every rank at the call:
-// blocking, collective.
+// parts of them, and those of many chunks are sorted together with what is looked up. The results are lazy; edges, and
+// tables of at most a chunk, are brought to every rank at the call, and large tables are sorted then: blocking,
+// collective.
 #pragma once
 
 #include <string>

@@ -13,6 +13,7 @@
 #include "quarry/chunked/api/explain.h"
 #include "quarry/chunked/api/fft.h"
 #include "quarry/chunked/api/files.h"
+#include "quarry/chunked/api/grouping.h"
 #include "quarry/chunked/api/histogram.h"
 #include "quarry/chunked/api/insertion.h"
 #include "quarry/chunked/api/joining.h"

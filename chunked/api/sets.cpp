@@ -6,9 +6,13 @@
 #include "quarry/chunked/api/arrangement.h"
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/histogram.h"
+#include "quarry/chunked/api/lookups.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/ordering.h"
+#include "quarry/chunked/api/scans.h"
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/settle.h"
+#include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
@@ -56,9 +60,17 @@ int64_t most_distinct(DType dtype, int64_t width, const algo::DistinctWanted& wa
   return std::max<int64_t>(bytes / algo::distinct_bytes(dtype, width, wanted), 1);
 }
 
-// The distinct elements of a 1-d array, or rows of a 2-d one, with first positions and counts where they are wanted.
-std::vector<Array> distinct_of(const Array& x, const algo::DistinctWanted& wanted) {
-  const int64_t most = most_distinct(x.dtype(), x.ndim() > 1 ? x.shape()[1] : 1, wanted);
+// In chunks of at most `most` elements or rows, which a task holds with what it makes of them.
+Array in_chunks_of(const Array& x, int64_t most) {
+  if (x.chunks().axis(0).largest() <= most) return x;
+  std::vector<AxisChunks> axes = x.chunks().axes();
+  axes[0] = AxisChunks(x.shape()[0], most);
+  return x.rechunk(Grid(std::move(axes)));
+}
+
+// The distinct elements of a 1-d array, or rows of a 2-d one, with first positions and counts where they are wanted. Of
+// more elements than a task holds: nothing.
+std::vector<Array> distinct_of(const Array& x, const algo::DistinctWanted& wanted, int64_t most) {
   const AxisChunks& cuts = x.chunks().axis(0);
   // States of many chunks are small where the first chunk says that few elements are distinct, which may be wrong.
   constexpr int64_t kMany = 4, kTimes = 16, kLeast = 4096, kTogether = int64_t{1} << 18;
@@ -73,12 +85,44 @@ std::vector<Array> distinct_of(const Array& x, const algo::DistinctWanted& wante
     const Kept found = kept(algo::distinct(x.node(), wanted, room, together));
     if (found.count <= room) return without_room(found);
     if (room == most) {
+      if (x.ndim() == 1) return {};
       throw local::NotSupported(
-          fmt::format("unique(): there are at least {} distinct elements, and a budget of {} per rank holds {} of them",
+          fmt::format("unique(): there are at least {} distinct rows, and a budget of {} per rank holds {} of them",
                       found.count, local::format_bytes(Runtime::current().plan_bytes()), most));
     }
     room = most;
   }
+}
+
+// Elements in order with what is carried, and which of them are the first of equal ones, computed.
+struct InOrder {
+  Array values, starts;
+  std::vector<Array> carried;
+};
+InOrder in_order(const ordering::Request& request, bool equal_nan) {
+  const ordering::Ordered rows = ordering::ordered(request);
+  std::vector<Array> wanted{rows.keys[0], Array(algo::starts_of_equals(rows.keys[0].node(), equal_nan))};
+  wanted.insert(wanted.end(), rows.carried.begin(), rows.carried.end());
+  const std::vector<Array> kept = persist(wanted);
+  return {kept[0], kept[1], {kept.begin() + 2, kept.end()}};
+}
+
+// The same of any number of elements, by a sort. The parts in NumPy's order.
+std::vector<Array> unique_by_sort(const Array& flat, const detail::UniqueParts& parts, bool equal_nan) {
+  const InOrder rows = in_order({.keys = {flat}, .positions = parts.index || parts.inverse}, equal_nan);
+  std::vector<Array> result{boolean_index(rows.values, rows.starts)};
+  if (parts.index) result.push_back(boolean_index(rows.carried[0], rows.starts));
+  if (parts.inverse) {
+    const Array place = cumsum(rows.starts) - 1;
+    result.push_back(ordering::in_places(rows.carried[0], place));
+  }
+  if (parts.counts) {
+    const Array first = flatnonzero(rows.starts).persist();
+    const Array ends[] = {arrange::sliced(first, 0, local::Slice{1, std::nullopt, std::nullopt}),
+                          constant({1}, flat.size(), DType::int64)};
+    result.push_back(concatenate(ends, 0) - first);
+  }
+  return result;
 }
 
 // The local function of arrays without elements gives what there is.
@@ -100,13 +144,23 @@ std::vector<Array> detail::unique(const Array& ar, const UniqueParts& parts, std
   if (ar.size() == 0) return unique_of_nothing(ar, parts, axis, equal_nan);
   const bool rows = axis && ar.ndim() > 1;
   const Array moved = rows ? moveaxis(ar, along, 0) : ar;
-  const Array flat = rows ? with_whole_axis(reshape(moved, {moved.shape()[0], -1}), 1) : ravel(ar);
+  const Array lines = rows ? with_whole_axis(reshape(moved, {moved.shape()[0], -1}), 1) : ravel(ar);
   algo::DistinctWanted wanted{parts.index, parts.counts, equal_nan && !rows};
   // Their positions tell elements apart that equal nothing.
   const bool by_position = parts.inverse && !wanted.equal_nan && is_inexact(ar.dtype());
   wanted.index = wanted.index || by_position;
-  const std::vector<Array> found = distinct_of(flat, wanted);
+  const int64_t most = most_distinct(ar.dtype(), rows ? lines.shape()[1] : 1, wanted);
+  const Array flat = in_chunks_of(lines, most);
+  const std::vector<Array> found = distinct_of(flat, wanted, most);
   std::vector<Array> result;
+  if (found.empty()) {
+    result = unique_by_sort(flat, parts, wanted.equal_nan);
+    if (parts.inverse && !axis) {
+      Array& inverse = result[parts.index ? 2 : 1];
+      inverse = reshape(inverse, ar.shape());
+    }
+    return result;
+  }
   if (rows) {
     Dims shape = moved.shape();
     shape[0] = found[0].shape()[0];
@@ -142,6 +196,30 @@ Array unique_values(const Array& x) { return unique(x, std::nullopt, /*equal_nan
 
 namespace {
 
+// Whether a task holds these sets with what is made of them.
+bool fit_a_task(const std::vector<Array>& sets) {
+  int64_t bytes = 0;
+  for (const Array& set : sets)
+    bytes += 2 * set.size() * (local::itemsize(set.dtype()) + local::itemsize(DType::int64));
+  return algo::line_task_bytes(bytes) <= Runtime::current().plan_bytes() / 2;
+}
+
+// Two sets as one array in order: which elements have an equal one before them, and which behind.
+struct Merged {
+  Array values, repeats, repeated;
+  std::vector<Array> carried;  // what belongs to the elements of the first set and to those of the second
+};
+Merged merged(const std::vector<Array>& sets, const std::vector<Array>& carried = {}) {
+  const DType dtype = promoted(sets);
+  ordering::Request request{.keys = {joined({sets[0].astype(dtype), sets[1].astype(dtype)}, 0)}};
+  if (!carried.empty()) request.carried = {joined(carried, 0)};
+  const InOrder rows = in_order(request, /*equal_nan=*/false);
+  const Array repeats = logical_not(rows.starts);
+  const Array next[] = {arrange::sliced(repeats, 0, local::Slice{1, std::nullopt, std::nullopt}),
+                        constant({1}, false, DType::bool_)};
+  return {rows.values, repeats, concatenate(next, 0), rows.carried};
+}
+
 // A local set operation of distinct elements, which gives `most` of them at most.
 template <class F>
 std::vector<Array> of_distinct(const char* name, const std::vector<Array>& sets, const std::vector<DType>& results,
@@ -167,6 +245,10 @@ Array union1d(const Array& ar1, const Array& ar2) {
 
 Array intersect1d(const Array& ar1, const Array& ar2, bool /*assume_unique*/) {
   const std::vector<Array> sets{unique(ar1), unique(ar2)};
+  if (!fit_a_task(sets)) {
+    const Merged both = merged(sets);
+    return boolean_index(both.values, both.repeated);
+  }
   const int64_t most = std::min(sets[0].size(), sets[1].size());
   return of_distinct("intersect1d", sets, {promoted(sets)}, most, [](Arrays given) {
     return std::vector<NdArray>{std::get<NdArray>(local::ops::intersect1d(given[0], given[1], true))};
@@ -177,6 +259,12 @@ std::array<Array, 3> intersect1d(const Array& ar1, const Array& ar2, ReturnIndex
   const auto [values1, first1] = unique(ar1, return_index);
   const auto [values2, first2] = unique(ar2, return_index);
   const DType dtype = promoted({values1, values2});
+  if (!fit_a_task({values1, values2, first1, first2})) {
+    // An element of the first set stands before the equal one of the second.
+    const Merged both = merged({values1, values2}, {first1, first2});
+    return {boolean_index(both.values, both.repeated), boolean_index(both.carried[0], both.repeated),
+            boolean_index(both.carried[0], both.repeats)};
+  }
   const int64_t most = std::min(values1.size(), values2.size());
   const std::vector<Array> found = of_distinct(
       "intersect1d", {values1, values2, first1, first2}, {dtype, DType::int64, DType::int64}, most, [](Arrays given) {
@@ -193,6 +281,10 @@ Array setdiff1d(const Array& ar1, const Array& ar2, bool assume_unique) {
 
 Array setxor1d(const Array& ar1, const Array& ar2, bool /*assume_unique*/) {
   const std::vector<Array> sets{unique(ar1), unique(ar2)};
+  if (!fit_a_task(sets)) {
+    const Merged both = merged(sets);
+    return boolean_index(both.values, logical_not(logical_or(both.repeats, both.repeated)));
+  }
   return of_distinct("setxor1d", sets, {promoted(sets)}, sets[0].size() + sets[1].size(), [](Arrays given) {
     return std::vector<NdArray>{local::ops::setxor1d(given[0], given[1], true)};
   })[0];

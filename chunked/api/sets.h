@@ -1,9 +1,10 @@
 // Distinct elements and set operations, by NumPy's names.
 //
 // All compute at the call: collective, blocking. Every chunk's distinct elements are merged along a tree, in one read;
-// the array itself is never sorted or moved. What is distinct has to fit into the budget of one rank, about a hundred
-// bytes for each number: NotSupported, with both numbers, where it does not. Results are kept as one chunk, or cut as
-// new arrays are. Where `equal_nan`, all NaN count as one element. Of equal elements the first one stands for all.
+// the array itself is never sorted or moved. Where what is distinct does not fit into the budget of one rank, at about
+// a hundred bytes for each number, the array is sorted instead (sorting.h), whatever its length; distinct rows have to
+// fit: NotSupported, with both numbers, where they do not. Results are kept as one chunk, or cut as new arrays are.
+// Where `equal_nan`, all NaN count as one element. Of equal elements the first one stands for all.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,8 @@ std::vector<Array> unique(const Array& ar, const UniqueParts& parts, std::option
 // The sorted distinct elements, of all or slice by slice along an axis; NaN in slices never equal.
 Array unique(const Array& ar, std::optional<int64_t> axis = std::nullopt, bool equal_nan = true);
 // auto [values, counts] = unique(x, return_counts): behind the values first positions in the flattened array, the
-// places of its elements among the values (lazy: reads the array again, a task holds all values), and counts.
+// places of its elements among the values (lazy: reads the array again, a task holds all values; or sorted back to
+// their places where those are many), and counts.
 template <local::detail::UniqueWord... Words>
 requires(sizeof...(Words) > 0) auto unique(const Array& ar, Words...) {
   const std::vector<Array> all =

@@ -8,11 +8,12 @@
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/ordering.h"
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/op/hash.h"
-#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
+#include "quarry/local/ops/sorting/rows.h"
 #include "quarry/local/ops/sorting/sorting.h"
 
 namespace quarry {
@@ -42,25 +43,60 @@ Sorted sorted_along(const Array& a, std::optional<int64_t> axis) {
   return {a, local::normalize_axis(*axis, a.ndim())};
 }
 
-// Lines of one chunk. This is where lines that are too long for a task are refused, and could take another way.
-Array whole_lines(const char* function, const Array& x, int axis, int64_t result_itemsize) {
-  const int64_t limit = Runtime::current().plan_bytes(), n = x.shape()[axis];
-  const int64_t needed = algo::line_task_bytes(n * (local::itemsize(x.dtype()) + result_itemsize));
-  if (needed > limit)
-    throw local::NotSupported(
-        fmt::format("{}(): a line of {} elements along axis {} needs a task of {}, and the budget has {} per rank",
-                    function, n, axis, local::format_bytes(needed), local::format_bytes(limit)));
-  return with_whole_axis(x, axis);
-}
+// What a task for a line has for each of its elements.
+int64_t item_bytes(const Array& x, DType result) { return local::itemsize(x.dtype()) + local::itemsize(result); }
 
+// By tasks that hold whole lines.
 template <class F>
 Array by_lines(const char* function, const Sorted& sorted, DType result, uint64_t identity, F of_lines) {
   const auto& [array, axis] = sorted;
-  const Array lines = whole_lines(function, array, axis, local::itemsize(result));
+  const Array lines = with_whole_axis(array, axis);
   const expr::NodePtr& node = lines.node();
   return Array(algo::of_lines(
       function, op::Hash().add(identity).add(axis).value, result,
       [of_lines, axis = axis](std::span<const NdArray> given) { return of_lines(given[0], axis); }, {node}));
+}
+
+// Lines one after the other.
+Array as_rows(const Array& x, int axis) { return ravel(arrange::moveaxis(x, axis, -1)); }
+
+// Rows that are ordered, back in their lines. Chunks stay.
+Array as_lines(const Array& rows, const Dims& shape, int axis) {
+  if (shape.size() == 1) return rows;
+  const int64_t line = shape[axis];
+  std::vector<AxisChunks> axes;
+  for (int d = 0; d < shape.size(); ++d)
+    if (d != axis) axes.emplace_back(shape[d], 1);
+  axes.emplace_back(line, rows.chunks().axis(0).size(0));
+  return arrange::moveaxis(Array(algo::reshape_chunks(rows.node(), Grid(std::move(axes)))), -1, axis);
+}
+
+bool is_whole(const Sorted& sorted, DType result) {
+  const Array& x = sorted.array;
+  return x.size() == 0 || ordering::is_whole(x.shape()[sorted.axis], item_bytes(x, result));
+}
+
+ordering::Request request_of(const std::vector<Array>& keys, int axis) {
+  ordering::Request request;
+  for (const Array& key : keys) request.keys.push_back(as_rows(key, axis));
+  request.line = keys[0].shape()[axis];
+  return request;
+}
+
+// Lines of any length. Floats in no stable order are as a task for whole lines has them.
+ordering::Request request_of(const Sorted& sorted, bool stable) {
+  ordering::Request request = request_of({sorted.array}, sorted.axis);
+  request.signs = !stable && local::is_float(sorted.array.dtype());
+  return request;
+}
+Array long_sort(const Sorted& sorted, bool stable) {
+  return as_lines(ordering::ordered(request_of(sorted, stable)).keys[0], sorted.array.shape(), sorted.axis);
+}
+Array long_argsort(const std::vector<Array>& keys, int axis) {
+  ordering::Request request = request_of(keys, axis);
+  request.keeps_keys = false;
+  request.positions = true;
+  return as_lines(ordering::ordered(request).carried[0], keys[0].shape(), axis);
 }
 
 NdArray nothing_of(DType dtype) { return {Dims{0}, dtype, local::default_context(local::kCpu)}; }
@@ -85,7 +121,9 @@ Array sort(const Array& a, std::optional<int64_t> axis, MaybeText kind, MaybeTex
   ops::sort(nothing_of(a.dtype()), -1, kind, order, stable);  // checks the options
   const SortOptions options{kind ? std::optional<std::string>(*kind) : std::nullopt, {}, stable};
   const uint64_t identity = op::Hash().add(hash_of(kind)).add(stable.has_value()).add(stable.value_or(false)).value;
-  return by_lines("sort", sorted_along(a, axis), a.dtype(), identity, [options](const NdArray& lines, int along) {
+  const Sorted sorted = sorted_along(a, axis);
+  if (!is_whole(sorted, a.dtype())) return long_sort(sorted, local::is_stable(kind, stable));
+  return by_lines("sort", sorted, a.dtype(), identity, [options](const NdArray& lines, int along) {
     return ops::sort(lines, along, view_of(options.kind), std::nullopt, options.stable);
   });
 }
@@ -94,7 +132,9 @@ Array argsort(const Array& a, std::optional<int64_t> axis, MaybeText kind, Maybe
               std::optional<bool> stable) {
   ops::argsort(nothing_of(a.dtype()), -1, kind, order, stable);
   // All kinds give what the stable one gives.
-  return by_lines("argsort", sorted_along(arrange::at_least(a, 1), axis), DType::int64, 0,
+  const Sorted sorted = sorted_along(arrange::at_least(a, 1), axis);
+  if (!is_whole(sorted, DType::int64)) return long_argsort({sorted.array}, sorted.axis);
+  return by_lines("argsort", sorted, DType::int64, 0,
                   [](const NdArray& lines, int along) { return ops::argsort(lines, along); });
 }
 
@@ -102,6 +142,7 @@ Array partition(const Array& a, const Ints& kth, std::optional<int64_t> axis, st
   ops::partition(nothing_of(a.dtype()), kth, -1, kind, order);
   const Sorted sorted = sorted_along(a, axis);
   const std::vector<int64_t> positions = checked_kth(sorted, kth);
+  if (!is_whole(sorted, a.dtype())) return long_sort(sorted, /*stable=*/true);
   return by_lines("partition", sorted, a.dtype(), hash_of(positions),
                   [positions](const NdArray& lines, int along) { return ops::partition(lines, positions, along); });
 }
@@ -111,6 +152,7 @@ Array argpartition(const Array& a, const Ints& kth, std::optional<int64_t> axis,
   ops::argpartition(nothing_of(a.dtype()), kth, -1, kind, order);
   const Sorted sorted = sorted_along(arrange::at_least(a, 1), axis);
   const std::vector<int64_t> positions = checked_kth(sorted, kth);
+  if (!is_whole(sorted, DType::int64)) return long_argsort({sorted.array}, sorted.axis);
   return by_lines("argpartition", sorted, DType::int64, hash_of(positions),
                   [positions](const NdArray& lines, int along) { return ops::argpartition(lines, positions, along); });
 }
@@ -127,9 +169,11 @@ Array lexsort(const std::vector<Array>& keys, int64_t axis) {
     return Array::from_local(ops::lexsort(zeros, axis));
   }
   const int along = local::normalize_axis(axis, keys.front().ndim());
-  int64_t itemsize = local::itemsize(DType::int64);
-  for (size_t i = 1; i < keys.size(); ++i) itemsize += local::itemsize(keys[i].dtype());
-  const Array first = whole_lines("lexsort", keys.front(), along, itemsize);
+  int64_t bytes = local::itemsize(DType::int64);
+  for (const Array& key : keys) bytes += local::itemsize(key.dtype());
+  if (keys.front().size() > 0 && !ordering::is_whole(keys.front().shape()[along], bytes))
+    return long_argsort(keys, along);
+  const Array first = with_whole_axis(keys.front(), along);
   std::vector<expr::NodePtr> nodes{first.node()};
   for (size_t i = 1; i < keys.size(); ++i) nodes.push_back(keys[i].rechunk(first.chunks()).node());
   return Array(algo::of_lines(
@@ -138,6 +182,24 @@ Array lexsort(const std::vector<Array>& keys, int64_t axis) {
         return ops::lexsort(std::vector<NdArray>(lines.begin(), lines.end()), along);
       },
       nodes));
+}
+
+Array sort_by(const Array& x, const Array& key, bool descending) {
+  if (key.ndim() != 1 || x.ndim() == 0 || x.shape()[0] != key.shape()[0])
+    throw InvalidArgument(fmt::format("sort_by() of rows of shape {} takes a 1-d key as long, not one of shape {}",
+                                      local::to_string(x.shape()), local::to_string(key.shape())));
+  if (x.size() == 0) return x;
+  // Backwards both before and after, so that equal keys keep their order.
+  const auto turned = [&](const Array& array) { return descending ? arrange::backwards(array, 0) : array; };
+  return turned(ordering::ordered({.keys = {turned(key)}, .carried = {turned(x)}, .keeps_keys = false}).carried[0]);
+}
+
+std::string sort_method(const Array& a, std::optional<int64_t> axis) {
+  const Sorted sorted = sorted_along(a, axis);
+  const int64_t n = sorted.array.shape()[sorted.axis];
+  const std::string lines = fmt::format("{} elements along axis {}", local::format_count(n), sorted.axis);
+  if (is_whole(sorted, a.dtype())) return lines + ": whole lines in a task";
+  return fmt::format("{}: {}", lines, ordering::to_string(ordering::layout_of(request_of(sorted, /*stable=*/false))));
 }
 
 namespace {

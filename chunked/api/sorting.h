@@ -1,11 +1,18 @@
 // Sorting and selecting, by NumPy's and Dask's names. Lazy.
 //
-// A line along the axis comes to one task, whole: axes of several chunks are made one chunk, and the others are cut so
-// that chunks keep their size. NotSupported, with size and limit, for lines that do not fit a task. topk(), argtopk()
-// and top_k() take lines of any length: the candidates of chunks are merged. Order is NumPy's: NaN last, complex
-// numbers lexicographically. Options and errors as in local/ops/sorting/sorting.h.
+// Lines along the axis may have any length. Those that fit a task, and are not much longer than a chunk, come to one
+// task each, whole: axes of several chunks are made one chunk, and the others are cut so that chunks keep their size.
+// Longer ones are sorted by runs: chunks are sorted where they are, split exactly at the cuts of the result, exchanged
+// between the ranks and merged (chunked/algo/sort.h). The runs are made at the call, which is collective and blocks
+// then; the last merge is lazy, and the result has equal chunks along the axis. Either way the values, and so the bits,
+// are those of the local function; but partitions of long lines are sorted lines. sort_method() says which way is
+// taken, and the stages that explain() names: "sort", or "sort merge".
+//
+// topk(), argtopk() and top_k() merge the candidates of chunks. Order is NumPy's: NaN last, complex numbers
+// lexicographically. Options and errors as in local/ops/sorting/sorting.h.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -27,6 +34,13 @@ Array argpartition(const Array& a, const Ints& kth, std::optional<int64_t> axis 
                    std::string_view kind = "introselect", std::optional<std::string_view> order = std::nullopt);
 // Positions that sort by the last key, equal ones by the one before it, and so on.
 Array lexsort(const std::vector<Array>& keys, int64_t axis = -1);
+
+// The rows of x, along its first axis, in the stable order of a key as long, or in that of falling keys: those with NaN
+// come first then, and equal ones keep their order as well. Rows come whole to tasks. Throws InvalidArgument for keys
+// of other shapes. Collective, blocking where there are more rows than a chunk has.
+Array sort_by(const Array& x, const Array& key, bool descending = false);
+// How sort() goes about an array, in words.
+std::string sort_method(const Array& a, std::optional<int64_t> axis = -1);
 
 // The k greatest elements along an axis, the greatest first, and their positions; NaN counts as greatest. Of equal
 // elements the last come first; of the smallest ones the first. Throws InvalidArgument unless 0 <= k <= the extent.

@@ -95,7 +95,7 @@ class Misuse(CliTest):
         self.fails(2, "unknown option -v; quarry --help lists the options", "-v")
         self.fails(2, "unknown option --memory; options stand after the command", "--memory", "1GiB", "eval", "1")
         self.fails(2, "unknown command infoo; did you mean 'info'", "infoo")
-        self.fails(2, "unknown command multiply; there are info, eval, pca, solve, lstsq, inv, cholesky, lu, qr, svd, eigh, matmul, generate, report", "multiply")
+        self.fails(2, "unknown command multiply; there are info, eval, pca, solve, lstsq, inv, cholesky, lu, qr, svd, eigh, matmul, generate, sort, report", "multiply")
         self.fails(2, "quarry generate needs a command: market", "generate")
         self.fails(2, "unknown command markt; did you mean 'market'", "generate", "markt")
 

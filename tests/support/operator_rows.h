@@ -481,6 +481,30 @@ inline OperatorCall sorts(Choices& choices) {
            ops::argpartition(missing, last, axis)}};
 }
 
+// Chunks of a few elements, so that short lines are long.
+inline OperatorCall sorts_by_runs(Choices& choices) {
+  const ChunkPolicyScope policy({chunk_policy().device, {}, choices.pick(4, 16)});
+  const DType dtype = choices.dtype();
+  const bool nan = local::is_float(dtype) || local::is_complex(dtype);
+  const NdArray x = choices.values(choices.shape(2), dtype, nan), y = choices.values(x.shape(), DType::int8);
+  const int axis = static_cast<int>(choices.pick(0, 1));
+  const Array a = choices.cut(x), b = choices.cut(y);
+  return {
+      {sort(a, axis), sort(a, std::nullopt, "stable"), argsort(a, axis), lexsort({a, b}, axis), partition(b, 0, axis)},
+      {ops::sort(x, axis), ops::sort(x, std::nullopt, "stable"), ops::argsort(x, axis), ops::lexsort({x, y}, axis),
+       ops::sort(y, axis)}};
+}
+
+inline OperatorCall groups(Choices& choices) {
+  const ChunkPolicyScope policy({chunk_policy().device, {}, choices.pick(16, 64)});
+  const int64_t n = choices.pick(0, 60);
+  const NdArray keys = choices.values({n}, DType::int32), values = choices.values({n}, DType::float32);
+  const Grouped found = group_reduce({choices.cut(keys)}, choices.cut(values), {GroupOp::sum, GroupOp::count});
+  const auto all = std::get<local::ArrayTuple>(ops::unique(keys, false, true, true));
+  const NdArray sums = n == 0 ? values : ops::bincount(all[1], values.astype(DType::float64)).astype(DType::float32);
+  return {{found.keys[0], found.results[0], found.results[1]}, {all[0], sums, all[2]}};
+}
+
 inline OperatorCall tops(Choices& choices) {
   local::Dims shape = choices.shape(2);
   for (int64_t& extent : shape) extent = std::max<int64_t>(extent, 1);
@@ -613,6 +637,8 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"fft_of_long_lines", rows::long_spectra},
       {"linalg", rows::matrices},
       {"sort", rows::sorts},
+      {"sort_by_runs", rows::sorts_by_runs},
+      {"group_reduce", rows::groups},
       {"top_k", rows::tops},
       {"unique", rows::distincts},
       {"histogram", rows::counts},

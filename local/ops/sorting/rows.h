@@ -1,6 +1,9 @@
 // An array as the rows that the engines sort: what the functions of sorting.h, sets.h and statistics.h share.
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "quarry/local/ndarray/ndarray.h"
 #include "quarry/local/program/sorting.h"
 
@@ -27,5 +30,16 @@ NdArray argsorted_rows(const NdArray& a, const ExecContext& context);
 NdArray partitioned_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context);
 // Of every sorted row only the elements at the positions `kth`, ascending and once each: shape (..., kth.size()).
 NdArray selected_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context);
+
+// Whether sort() with these options is stable: "stable" and "mergesort". NumPy's other sorts leave open how equal
+// elements come out.
+bool is_stable(std::optional<std::string_view> kind, std::optional<bool> stable);
+
+namespace ops {
+
+// Of a sorted 1-d array which elements differ from the one before; the first does. bool.
+NdArray run_starts(const NdArray& sorted, bool equal_nan, const ExecContext& context);
+
+}  // namespace ops
 
 }  // namespace quarry::local

@@ -70,22 +70,6 @@ NdArray with_first_zero(const NdArray& values, const NdArray& sorted, const NdAr
   return where(equal(values, 0), zero, values);
 }
 
-// Which elements of a sorted array differ from the one before.
-NdArray run_starts(const NdArray& sorted, bool equal_nan, const ExecContext& context) {
-  NdArray flags({sorted.shape()[0]}, DType::bool_, context);
-  if (flags.size() == 0) return flags;
-  part(flags, 0, 1).fill(true, context);
-  if (flags.size() == 1) return flags;
-  Fused fused;
-  const auto before = fused.input(without_last(sorted)), after = fused.input(without_first(sorted));
-  auto differ = fused("not_equal"_op, after, before);
-  // Behind a NaN are NaN alone.
-  if (equal_nan && (is_float(sorted.dtype()) || is_complex(sorted.dtype())))
-    differ = fused("logical_and"_op, differ, fused("equal"_op, before, before));
-  fused.run_into(differ, without_first(flags));
-  return flags;
-}
-
 struct Unique {
   NdArray values, indices, inverse, counts;
 };
@@ -227,6 +211,21 @@ NdArray distinct(const NdArray& a, bool assume_unique) {
 }
 
 }  // namespace
+
+NdArray run_starts(const NdArray& sorted, bool equal_nan, const ExecContext& context) {
+  NdArray flags({sorted.shape()[0]}, DType::bool_, context);
+  if (flags.size() == 0) return flags;
+  part(flags, 0, 1).fill(true, context);
+  if (flags.size() == 1) return flags;
+  Fused fused;
+  const auto before = fused.input(without_last(sorted)), after = fused.input(without_first(sorted));
+  auto differ = fused("not_equal"_op, after, before);
+  // Behind a NaN are NaN alone.
+  if (equal_nan && (is_float(sorted.dtype()) || is_complex(sorted.dtype())))
+    differ = fused("logical_and"_op, differ, fused("equal"_op, before, before));
+  fused.run_into(differ, without_first(flags));
+  return flags;
+}
 
 std::variant<NdArray, ArrayTuple> unique(const NdArray& ar, bool return_index, bool return_inverse, bool return_counts,
                                          std::optional<int64_t> axis, bool equal_nan, bool) {

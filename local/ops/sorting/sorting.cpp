@@ -74,6 +74,12 @@ NdArray selected_rows(const NdArray& a, const std::vector<int64_t>& kth, const E
   return out;
 }
 
+bool is_stable(std::optional<std::string_view> kind, std::optional<bool> stable) {
+  if (!kind || kind->empty()) return stable.value_or(false);
+  const char first = kind->front();
+  return first == 's' || first == 'S' || first == 'm' || first == 'M';
+}
+
 namespace ops {
 namespace {
 
@@ -92,13 +98,6 @@ void check_sort_options(std::optional<std::string_view> kind, std::optional<std:
   for (const char known : {'q', 'Q', 'h', 'H', 'm', 'M', 's', 'S'})
     if (first == known) return;
   throw InvalidArgument(fmt::format("sort kind must be one of 'quick', 'heap', or 'stable' (got '{}')", *kind));
-}
-
-// "stable" and "mergesort". NumPy's other sorts leave open how equal elements come out.
-bool is_stable(std::optional<std::string_view> kind, std::optional<bool> stable) {
-  if (!kind || kind->empty()) return stable.value_or(false);
-  const char first = kind->front();
-  return first == 's' || first == 'S' || first == 'm' || first == 'M';
 }
 
 void check_partition_options(std::string_view kind, std::optional<std::string_view> order) {

@@ -11,6 +11,7 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/local/local.h"
+#include "tests/support/beyond_memory.h"
 #include "tests/support/chunked_values.h"
 #include "tests/support/cuts.h"
 
@@ -179,15 +180,62 @@ TEST_P(Sets, OfNarrowElementsHaveTheirScratch) {
   EXPECT_EQ(topk(Array::from_local(x), 3).to_host().to_string(), "[99 99 99]");
 }
 
-TEST_P(Sets, MoreDistinctElementsThanTheBudgetHoldsAreRefused) {
+// By a sort, with any number of them.
+TEST_P(Sets, OfMoreElementsThanTheBudgetHolds) {
+  const int64_t n = on_cpu() ? 200000 : 60000;
+  const NdArray x = local::remainder(local::arange(2 * n) * 7919, n);
+  const NdArray special = local::where(x == 5, kNan, local::where(x % 1000 == 7, -0.0, x.astype(f64)));
+  testing::BeyondMemory arrays;
+  arrays.write("x", x);
+  arrays.write("special", special);
+  {
+    const Runtime runtime(options("2MiB"));
+    for (const auto& [name, all] : {std::pair("x", x), std::pair("special", special)}) {
+      const std::string with = std::string(" of ") + name;
+      const Array cut = arrays.open(name), rows = reshape(cut, {n / 10, 20});
+      arrays.expect(unique(cut), local::unique(all), "unique" + with);
+      const auto got = unique(cut, return_index, return_inverse, return_counts);
+      const auto wanted = local::unique(all, local::return_index, local::return_inverse, local::return_counts);
+      for (size_t i = 0; i < 4; ++i) arrays.expect(got[i], wanted[i], "part " + std::to_string(i) + with);
+      arrays.expect(unique_counts(rows).counts, local::unique_counts(all).counts, "NaN apart" + with);
+      arrays.expect(unique_inverse(rows).inverse_indices,
+                    local::unique_inverse(all.reshape({n / 10, 20})).inverse_indices, "NaN apart" + with);
+    }
+    const Array cut = arrays.open("x");
+    arrays.expect(unique(cut % 1000), local::arange(1000), "what fits");
+    arrays.expect(unique(cut >= n / 4, return_counts)[1], {n / 2, 3 * n / 2}, "of two");
+    EXPECT_LE(runtime.statistics().peak_device_bytes, runtime.memory_bytes());
+  }
+  arrays.check();
+}
+
+TEST_P(Sets, SetsOfMoreElementsThanTheBudgetHolds) {
+  const int64_t n = on_cpu() ? 120000 : 40000;
+  const NdArray x = local::remainder(local::arange(n) * 7919, n);
+  const NdArray y = (3 * local::flip(local::arange(n)) - n / 2).astype(f64);
+  testing::BeyondMemory arrays;
+  arrays.write("x", x);
+  arrays.write("y", y);
+  {
+    const Runtime runtime(options("2MiB"));
+    const Array a = arrays.open("x"), b = arrays.open("y");
+    arrays.expect(union1d(a, b), local::union1d(x, y), "union1d");
+    arrays.expect(intersect1d(a, b), local::intersect1d(x, y), "intersect1d");
+    const auto got = intersect1d(a, b, return_indices);
+    const auto wanted = local::intersect1d(x, y, local::return_indices);
+    for (size_t i = 0; i < 3; ++i) arrays.expect(got[i], wanted[i], "intersect1d, part " + std::to_string(i));
+    arrays.expect(setdiff1d(a, b), local::setdiff1d(x, y), "setdiff1d");
+    arrays.expect(setxor1d(a, b), local::setxor1d(x, y), "setxor1d");
+    EXPECT_LE(runtime.statistics().peak_device_bytes, runtime.memory_bytes());
+  }
+  arrays.check();
+}
+
+TEST_P(Sets, MoreDistinctRowsThanTheBudgetHoldsAreRefused) {
   const Runtime runtime(options("2MiB"));
-  const Array x = arange(200000).rechunk({5000});
-  EXPECT_THAT([&] { unique(x); }, ThrowsMessage<local::NotSupported>(
-                                      AllOf(HasSubstr("unique()"), HasSubstr("distinct"), HasSubstr("MiB"))));
-  EXPECT_THROW(unique(x, return_counts), local::NotSupported);
-  expect_same(unique(x % 1000), local::arange(1000), "what fits");
-  const auto [values, counts] = unique(x / 100000 > 1, return_counts);
-  expect_same(counts, {100001, 99999}, "of two");
+  const Array x = reshape(arange(200000), {100000, 2}).rechunk({5000, 2});
+  EXPECT_THAT([&] { unique(x, 0); }, ThrowsMessage<local::NotSupported>(
+                                         AllOf(HasSubstr("unique()"), HasSubstr("distinct rows"), HasSubstr("MiB"))));
 }
 
 TEST_P(Sets, TheInverseIsLazyAndPutsTheArrayTogether) {

@@ -10,6 +10,7 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/local/local.h"
+#include "tests/support/beyond_memory.h"
 #include "tests/support/chunked_values.h"
 #include "tests/support/cuts.h"
 
@@ -142,16 +143,25 @@ TEST_P(Sorting, TopOfManyChunks) {
   }
 }
 
-TEST_P(Sorting, LinesThatNoTaskHoldsAreRefused) {
-  const Runtime runtime(options("4MiB"));
-  const Array x = arange(1000000.).rechunk({20000});
-  EXPECT_THAT([&] { sort(x); },
-              ThrowsMessage<local::NotSupported>(AllOf(HasSubstr("sort()"), HasSubstr("1000000"), HasSubstr("MiB"))));
-  EXPECT_THROW(argsort(reshape(x, {2, 500000}), 1), local::NotSupported);
-  EXPECT_THROW(lexsort({x, x}), local::NotSupported);
-  // But these need no line.
-  expect_same(topk(x, 2), {999999., 999998.}, "topk");
-  expect_same(sort(reshape(-x, {1000, 1000}).rechunk({20, 400}))(3, slice(0, 2)), {-3999., -3998.}, "short lines");
+// Those that are sorted whole and those that are not, in little memory.
+TEST_P(Sorting, LinesThatNoTaskHoldsAreSortedByRuns) {
+  const NdArray x = local::remainder(local::arange(500000.) * 7919, 1e5);
+  const NdArray lines = x.reshape({2, 250000});
+  testing::BeyondMemory arrays;
+  arrays.write("x", x);
+  arrays.write("lines", lines);
+  {
+    const Runtime runtime(options("4MiB"));
+    const Array cut = arrays.open("x");
+    EXPECT_THAT(sort_method(cut), HasSubstr("sorted runs"));
+    arrays.expect(sort(cut), local::sort(x), "sort");
+    arrays.expect(argsort(arrays.open("lines"), 1), local::argsort(lines, 1), "argsort");
+    arrays.expect(lexsort({cut, cut % 10}), local::lexsort({x, local::remainder(x, 10.)}), "lexsort");
+    expect_same(topk(cut.rechunk({20000}), 2), {99999., 99999.}, "topk");
+    const Array y = arange(1000000.).rechunk({20000});
+    expect_same(sort(reshape(-y, {1000, 1000}).rechunk({20, 400}))(3, slice(0, 2)), {-3999., -3998.}, "short lines");
+  }
+  arrays.check();
 }
 
 TEST_P(Sorting, OfChunksOfManyLinesKeepsTheirSize) {
