@@ -26,7 +26,7 @@ using algo::Stretches;
 
 constexpr int64_t kMostRuns = 512;                  // that meet in a task
 constexpr int64_t kMostSamples = int64_t{1} << 21;  // in the memory of every rank
-constexpr int64_t kLeastStride = 16, kUsualStride = 128;
+constexpr int64_t kLeastStride = 16;
 constexpr int64_t kWindow = 3;  // strides of each run between the brackets of a cut, at most
 
 // Each line in equal chunks of at most `rows` rows.
@@ -257,28 +257,46 @@ std::vector<Group> groups_of(const std::vector<Run>& runs, int64_t line, int64_t
   return groups;
 }
 
+// Every rank sorts the samples, `count` / stride of them; tasks sort what lies between brackets, kWindow * stride of
+// each run at each cut. The sum of both is least where they take as long.
+int64_t stride_of(int64_t count, const Layout& layout, bool on_cpu) {
+  const double ratio = on_cpu ? 3 : 150;  // of a sample's time and a row's
+  const auto runs = static_cast<double>(layout.runs.count()), cuts = static_cast<double>(layout.chunks.count());
+  const auto best = static_cast<int64_t>(std::sqrt(static_cast<double>(count) * ratio / (kWindow * runs * cuts)));
+  const int64_t by_samples = std::max({best, kLeastStride, count / kMostSamples});
+  const int64_t by_window = layout.chunks.largest() / (kWindow * std::max<int64_t>(layout.together, 1));
+  return std::max(kLeastStride, std::min(by_samples, by_window));
+}
+
 }  // namespace
 
 bool is_whole(int64_t line, int64_t item_bytes) {
   constexpr int64_t kChunks = 4;
   const int64_t bytes = line * item_bytes;
-  return algo::line_task_bytes(bytes) <= Runtime::current().plan_bytes() &&
-         bytes <= 2 * kChunks * target_chunk_bytes(chunk_policy().device);
+  const Runtime& runtime = Runtime::current();
+  // One GPU, which a task keeps busy, sorts once what it holds.
+  const bool alone = runtime.size() == 1 && chunk_policy().device == local::DeviceKind::cuda;
+  return algo::line_task_bytes(bytes) <= runtime.plan_bytes() &&
+         (alone || bytes <= 2 * kChunks * target_chunk_bytes(chunk_policy().device));
 }
 
 Layout layout_of(const Request& request) {
-  constexpr int64_t kTasks = 4;      // that are to fit: what comes next holds more than a sort
-  constexpr int64_t kFewChunks = 4;  // times as many as the usual ones are not joined
+  constexpr int64_t kTasks = 4;  // that are to fit: what comes next holds more than a sort
   const SortedColumns columns = columns_of(request);
   const int64_t count = request.keys[0].size(), line = line_of(request);
   Layout layout;
-  const SortStep step{line, true, request.positions, request.signs, kUsualStride};
+  const SortStep step{line, true, request.positions, request.signs, kLeastStride};
   int64_t row_bytes = request.positions ? local::itemsize(DType::int64) : 0;
   for (const auto* arrays : {&request.keys, &request.carried})
     for (const Array& array : *arrays) row_bytes = std::max(row_bytes, array.nbytes() / std::max<int64_t>(count, 1));
   const int64_t room = Runtime::current().plan_bytes() / kTasks;
-  const int64_t usual = std::clamp<int64_t>(target_chunk_bytes(chunk_policy().device) / std::max<int64_t>(row_bytes, 1),
-                                            1, std::max<int64_t>(line, 1));
+  // A device that is fast beside what a copy costs takes larger runs, of which there are fewer: each gives a stretch to
+  // each chunk of the result.
+  constexpr int64_t kFewRuns = 64;
+  const bool on_cpu = chunk_policy().device == local::DeviceKind::cpu;
+  const int64_t wanted = std::max(target_chunk_bytes(chunk_policy().device) / std::max<int64_t>(row_bytes, 1),
+                                  on_cpu ? 0 : (line + kFewRuns - 1) / kFewRuns);
+  const int64_t usual = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(line, 1));
   int64_t rows = usual;
   while (rows > kLeastElements && algo::sort_task_bytes(columns, step, rows) > room) rows = (rows + 1) / 2;
   if (count == 0) {
@@ -288,8 +306,8 @@ Layout layout_of(const Request& request) {
   layout.chunks = equal_chunks(count, line, rows);
   const AxisChunks& given = request.keys[0].chunks().axis(0);
   const bool fits = given.largest() <= rows || (given.largest() <= 2 * rows && rows == usual);
-  layout.runs =
-      fits && given.count() <= kFewChunks * layout.chunks.count() && keeps_lines(given, line) ? given : layout.chunks;
+  const int64_t most_given = (on_cpu ? 4 : 1) * layout.chunks.count();  // that are not joined
+  layout.runs = fits && given.count() <= most_given && keeps_lines(given, line) ? given : layout.chunks;
   // Of a line; as many are merged at every level.
   const int64_t most = std::clamp<int64_t>(rows / (kWindow * kLeastStride), 2, kMostRuns);
   int64_t runs = 1, of_line = 0;
@@ -302,9 +320,7 @@ Layout layout_of(const Request& request) {
   if (layout.levels > 1)
     layout.together =
         std::min(most, static_cast<int64_t>(std::ceil(std::pow(static_cast<double>(runs), 1.0 / layout.levels))) + 1);
-  const int64_t by_samples = std::max(kUsualStride, count / kMostSamples);
-  layout.stride =
-      std::max(kLeastStride, std::min(by_samples, rows / (kWindow * std::max<int64_t>(layout.together, 1))));
+  layout.stride = stride_of(count, layout, on_cpu);
   return layout;
 }
 

@@ -37,7 +37,7 @@ std::string to_string(const Layout& layout);  // for people
 // not fit.
 Ordered ordered(const Request& request);
 // Whether lines of so many elements, of `item_bytes` with all that is made of them, come to one task each: where they
-// are short beside a task of this Runtime and no longer than some chunks of the usual size.
+// are short beside a task of this Runtime, and no longer than some chunks of the usual size or on the only GPU.
 bool is_whole(int64_t line, int64_t item_bytes);
 
 }  // namespace quarry::ordering
