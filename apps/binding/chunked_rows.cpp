@@ -310,9 +310,10 @@ std::variant<EigResult, Array> eigh_of(const Array& a, const std::variant<std::s
   if (text && *text != "L" && *text != "l" && *text != "U" && *text != "u")
     throw InvalidArgument("UPLO argument must be 'L' or 'U'");
   const bool below = lower.value_or(!text || *text == "L" || *text == "l");
-  const EigResult result = b || second
-                               ? quarry::linalg::eigh(a, b ? *b : *second, below, type)
-                               : quarry::linalg::eigh(a, below ? local::Triangle::lower : local::Triangle::upper);
+  const local::Triangle triangle = below ? local::Triangle::lower : local::Triangle::upper;
+  if (eigvals_only && !b && !second) return quarry::linalg::eigvalsh(a, triangle);
+  const EigResult result =
+      b || second ? quarry::linalg::eigh(a, b ? *b : *second, below, type) : quarry::linalg::eigh(a, triangle);
   if (eigvals_only) return result.eigenvalues;
   return result;
 }

@@ -112,10 +112,14 @@ EigResult eig(const Array& a);
 Array eigvals(const Array& a);
 
 // Eigenvalues, ascending, and eigenvectors in columns of symmetric or Hermitian matrices, of which `triangle` is read.
-// Integers become float64. One device computes a matrix: it and twice its bytes of workspace must fit. Throws
-// LinAlgError for what is not square, TypeError for a matrix of 16-bit floats; the computation throws
-// InvalidArgument for NaN, infinity, or where the solver does not converge.
+// Integers become float64. Throws LinAlgError for what is not square, TypeError for a matrix of 16-bit floats; the
+// computation throws InvalidArgument for NaN, infinity, or where the solver does not converge.
+//
+// One device computes a matrix that it holds with twice its bytes of workspace. The spectrum of a larger one is divided
+// until devices hold the parts, by products and factorisations on all ranks (ADR 35): collective, blocking. So are
+// svd() and what follows from it: svdvals(), pinv(), lstsq(), cond(), matrix_rank(), and norms 2, -2 and "nuc".
 EigResult eigh(const Array& a, Triangle triangle = Triangle::lower);
+Array eigvalsh(const Array& a, Triangle triangle = Triangle::lower);
 // The generalized problem, as scipy.linalg.eigh(): a v = w b v (type 1), a b v = w v (2), b a v = w v (3), with a
 // positive definite b. Stacks of both broadcast.
 EigResult eigh(const Array& a, const Array& b, bool lower = true, int64_t type = 1);

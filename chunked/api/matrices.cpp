@@ -7,12 +7,15 @@
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/diagonals.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/products.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/sorting.h"
+#include "quarry/chunked/api/spectral.h"
 #include "quarry/chunked/api/tiled.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
@@ -139,6 +142,19 @@ DType computed_in(DType dtype) { return local::is_half(dtype) ? DType::float32 :
 Array computed(const Array& a) { return a.astype(computed_in(a.dtype())); }
 bool is_large(const Array& a) { return tiled::is_large(a, computed_in(a.dtype())); }
 
+// Whether no device decomposes the matrix by itself.
+bool exceeds_eigh(const Array& a) { return is_large(a) && !spectral::eigh_fits(a.shape(0), computed_in(a.dtype())); }
+bool exceeds_svd(const Array& a, bool with_vectors = true, bool full = false) {
+  return is_large(a) && !spectral::svd_fits(a.shape(), computed_in(a.dtype()), with_vectors, full);
+}
+
+// The Hermitian matrix of which one triangle is given: of the diagonal, the real parts.
+Array both_triangles(const Array& a, local::Triangle triangle) {
+  const Array side = triangle == local::Triangle::lower ? tril(a, -1) : triu(a, 1);
+  const Array other = local::is_complex(a.dtype()) ? conj(side.T()) : side.T();
+  return where(positions(a.shape(), 0) == positions(a.shape(), 1), real(a).astype(a.dtype()), side + other);
+}
+
 // The array, whose computation throws InvalidArgument where it is not finite.
 Array finite(const Array& a, bool wanted) {
   if (!wanted) return a;
@@ -254,6 +270,20 @@ std::vector<Array> reduced_least_squares(const Array& a, const Array& b, DType d
   return {upper, vector ? squeeze(right, Axes(1)) : right, squares};
 }
 
+// x = V S^+ U^H b, and what the local function gives beside.
+std::vector<Array> least_squares_by_svd(const Array& a, const Array& b, DType dtype, std::optional<double> rcond) {
+  const spectral::Singular parts = spectral::svd(a.astype(dtype), /*with_vectors=*/true, /*full=*/false);
+  const double most = static_cast<double>(std::max(a.shape(0), a.shape(1)));
+  const Array s = parts.values.persist();
+  const Array large = s > max(s) * rcond.value_or(most * local::linalg::epsilon_of(dtype));
+  const bool vector = b.ndim() == 1;
+  const Array sides = (vector ? expand_dims(b, 1) : b).astype(dtype);
+  const Array inverse = expand_dims(where(large, 1.0 / s, 0), 1);
+  const Array x = matmul(conj(parts.vh->T()), inverse * matmul(conj(parts.u->T()), sides));
+  const Array squares = sum(square(absolute(matmul(a.astype(dtype), x) - sides)), Axes(0));
+  return {vector ? squeeze(x, Axes(1)) : x, squares, count_nonzero(large), s};
+}
+
 LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
   const auto function = [rcond](Arrays given) {
     const ops::LeastSquares found = ops::least_squares(given[0], given[1], rcond);
@@ -279,6 +309,8 @@ LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
                }};
     found = applied(std::move(small));
     found[1] = reduced[2];
+  } else if (exceeds_svd(a)) {
+    found = least_squares_by_svd(a, b, computed_in(results_of(call)[0].dtype), rcond);
   } else {
     found = applied(std::move(call));
   }
@@ -291,6 +323,21 @@ LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
 
 Array pinv(const Array& a, const std::optional<Operand>& rcond, bool hermitian, const PinvTolerance& rtol) {
   const auto* given = std::get_if<std::optional<Array>>(&rtol);
+  if (exceeds_svd(a)) {
+    if (given == nullptr && std::get<std::string>(rtol) != "no value")
+      throw InvalidArgument(fmt::format("rtol must be a number, not '{}'", std::get<std::string>(rtol)));
+    if (rcond && given != nullptr) throw InvalidArgument("`rtol` and `rcond` can't be both set.");
+    constexpr double kDefault = 1e-15;  // NumPy's
+    const SVDResult parts = svd(a.astype(computed_in(a.dtype())), /*full_matrices=*/false, hermitian);
+    const Array s = parts.S.persist();
+    const double precise = local::linalg::epsilon_of(s.dtype()) * static_cast<double>(std::max(a.shape(0), a.shape(1)));
+    const Array cut = rcond                                             ? max(s) * as_array(*rcond)
+                      : given != nullptr && *given                      ? max(s) * **given
+                      : s.dtype() == DType::float64 && given == nullptr ? max(s) * kDefault
+                                                                        : max(s) * precise;
+    const Array inverse = expand_dims(where(s > cut, 1.0 / s, 0), 1);
+    return matmul(conj(parts.Vh.T()), inverse * conj(parts.U.T())).astype(inexact(a.dtype()));
+  }
   Call call{"pinv", {{a}}, op::Hash().add(hermitian), nullptr};
   const bool has_rcond = rcond.has_value(), has_rtol = given != nullptr && *given;
   if (has_rcond) call.arguments.push_back({as_array(*rcond), kNumber});
@@ -366,6 +413,19 @@ SVDResult svd(const Array& a, bool full_matrices, bool hermitian) {
     const SVDResult turned = svd(conj(a.T()), /*full_matrices=*/false);
     return {conj(turned.Vh.T()), turned.S, conj(turned.U.T())};
   }
+  const DType dtype = inexact(a.dtype());
+  if (hermitian && exceeds_eigh(a)) {
+    check_square(a);
+    // a = V W V^H: the moduli of W, and its signs go with the vectors on one side.
+    const EigResult parts = eigh(a);
+    const Array values = parts.eigenvalues.persist(), order = argsort(-absolute(values)).persist();
+    const Array v = take(parts.eigenvectors, order, 1).persist();
+    return {v, absolute(take(values, order, 0)), conj((v * sign(take(values, order, 0)).astype(dtype)).T())};
+  }
+  if (!hermitian && exceeds_svd(a, /*with_vectors=*/true, full_matrices)) {
+    const spectral::Singular parts = spectral::svd(computed(a), /*with_vectors=*/true, full_matrices);
+    return {parts.u->astype(dtype), parts.values.astype(local::real_type(dtype)), parts.vh->astype(dtype)};
+  }
   const auto function = [=](Arrays given) {
     const auto found = std::get<ops::SVDResult>(ops::svd(given[0], full_matrices, /*compute_uv=*/true, hermitian));
     return Results{found.U, found.S, found.Vh};
@@ -379,6 +439,10 @@ Array svdvals(const Array& x, bool hermitian) {
     return svdvals(tiled::qr(computed(x), /*with_q=*/false, /*complete=*/false).r)
         .astype(local::real_type(inexact(x.dtype())));
   if (!hermitian && x.ndim() == 2 && by_triangle(x.T())) return svdvals(x.T());
+  if (hermitian && exceeds_eigh(x)) return -sort(-absolute(eigvalsh(x)));
+  if (!hermitian && exceeds_svd(x, /*with_vectors=*/false))
+    return spectral::svd(computed(x), /*with_vectors=*/false, /*full=*/false)
+        .values.astype(local::real_type(inexact(x.dtype())));
   return applied({"svdvals", {{x}}, op::Hash().add(hermitian), [hermitian](Arrays given) {
                     return Results{std::get<NdArray>(
                         ops::svd(given[0], /*full_matrices=*/false, /*compute_uv=*/false, hermitian))};
@@ -408,10 +472,32 @@ Array condition(const Array& x, const ops::NormOrder& p, const op::Hash& paramet
 
 }  // namespace
 
+// Of a matrix that no device decomposes. Computes: a singular one is found by its factorisation.
+Array large_condition(const Array& x, const std::optional<std::variant<double, const char*>>& p) {
+  const auto* number = p ? std::get_if<double>(&*p) : nullptr;
+  if (!p || (number != nullptr && std::abs(*number) == 2)) {
+    const Array s = svdvals(x).persist();
+    const Array first = s(0), last = s(-1);
+    return number != nullptr && *number < 0 ? last / first : first / last;
+  }
+  check_square(x);
+  const auto norm_of = [&](const Array& a) {
+    return number != nullptr ? norm(a, *number, {-2, -1}) : norm(a, std::get<const char*>(*p), {-2, -1});
+  };
+  try {
+    return norm_of(x) * norm_of(inv(x).persist());
+  } catch (const local::LinAlgError&) {
+    return constant({}, std::numeric_limits<double>::infinity(), local::real_type(inexact(x.dtype())));
+  }
+}
+
 Array cond(const Array& x, std::optional<double> p) {
+  if (exceeds_svd(x, /*with_vectors=*/false))
+    return large_condition(x, p ? std::optional<std::variant<double, const char*>>(*p) : std::nullopt);
   return condition(x, p ? ops::NormOrder(*p) : std::nullopt, op::Hash().add(p.has_value()).add(p.value_or(0)));
 }
 Array cond(const Array& x, const char* p) {
+  if (exceeds_svd(x, /*with_vectors=*/false)) return large_condition(x, std::variant<double, const char*>(p));
   return condition(x, ops::NormOrder(std::string(p)), op::Hash().add(std::string_view(p)));
 }
 
@@ -419,6 +505,11 @@ Array matrix_rank(const Array& A, const std::optional<Operand>& tol, bool hermit
                   const std::optional<Operand>& rtol) {
   if (tol && rtol) throw InvalidArgument("`tol` and `rtol` can't be both set.");
   if (A.ndim() < 2) return any(not_equal(A, 0)).astype(DType::int64);
+  if (exceeds_svd(A, /*with_vectors=*/false)) {
+    const Array s = svdvals(A, hermitian).persist();
+    const double precise = local::linalg::epsilon_of(s.dtype()) * static_cast<double>(std::max(A.shape(0), A.shape(1)));
+    return count_nonzero(s > (tol ? as_array(*tol) : rtol ? max(s) * as_array(*rtol) : max(s) * precise));
+  }
   Call call{"matrix_rank", {{A}}, op::Hash().add(hermitian).add(tol.has_value()).add(rtol.has_value()), nullptr};
   if (tol) call.arguments.push_back({as_array(*tol), kNumber});
   if (rtol) call.arguments.push_back({as_array(*rtol), kNumber});
@@ -453,8 +544,19 @@ EigResult eigh(const Array& a, Triangle triangle) {
   }
   if (a.dtype() == DType::float16 || a.dtype() == DType::bfloat16)
     throw local::TypeError(fmt::format("array type {} is unsupported in linalg", local::name(a.dtype())));
-  const expr::NodePtr node = algo::eigh(a.astype(inexact(a.dtype())).node(), triangle);
+  const Array given = a.astype(inexact(a.dtype()));
+  if (exceeds_eigh(a)) {
+    const spectral::Eigen found = spectral::eigh(both_triangles(given, triangle), /*with_vectors=*/true);
+    return {found.values, *found.vectors};
+  }
+  const expr::NodePtr node = algo::eigh(given.node(), triangle);
   return {Array(expr::item(node, 0)), Array(expr::item(node, 1))};
+}
+
+Array eigvalsh(const Array& a, Triangle triangle) {
+  if (a.ndim() != 2 || local::is_half(a.dtype()) || !exceeds_eigh(a)) return eigh(a, triangle).eigenvalues;
+  check_square(a);
+  return spectral::eigh(both_triangles(computed(a), triangle), /*with_vectors=*/false).values;
 }
 
 }  // namespace quarry::linalg

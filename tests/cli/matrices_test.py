@@ -63,6 +63,16 @@ class Matrices(CliTest):
         out = run("lstsq", "m.h5:/tall", "m.h5:/v").out
         self.assertIn("array", out)
 
+    def test_spectra_in_little_memory(self):
+        self.ok("eigh", "m.h5:/spd", "-o", "e.h5", "--memory", "32MiB", ranks=2)
+        values, vectors = self.results("e.h5")
+        self.close(values, np.linalg.eigvalsh(self.spd))
+        self.close(vectors * values @ vectors.T, self.spd)
+        self.ok("svd", "m.h5:/a", "-o", "s.h5", "--memory", "32MiB")
+        u, values, vh = self.results("s.h5")
+        self.close(values, np.linalg.svd(self.a, compute_uv=False))
+        self.close(u * values @ vh, self.a)
+
     def test_plans_errors_and_help(self):
         plan = self.ok("cholesky", "m.h5:/spd", "-o", "l.h5", "--plan", "--memory", "32MiB")
         self.assertIn("cholesky", plan.out)

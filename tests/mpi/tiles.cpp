@@ -4,8 +4,10 @@
 
 #include <cstring>
 
+#include "quarry/chunked/api/spectral.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/mpi_job.h"
+#include "tests/support/spectra.h"
 #include "tests/support/tile_rows.h"
 
 namespace quarry {
@@ -38,6 +40,25 @@ TEST_P(TilePrograms, HaveTheBitsOfTheLoopOnRanks) {
         EXPECT_TRUE(same_bits(values[i], testing::evaluate(tried.chunked[i].node()))) << "result " << i;
     }
   }
+}
+
+// Matrices that no rank decomposes by itself.
+TEST(SpectraOnRanks, AreDividedByAllOfThem) {
+  static_cast<void>(test::job());
+  RuntimeOptions options;
+  options.device = local::DeviceKind::cpu;
+  options.memory = "1MiB";
+  options.threads = 1;
+  const Runtime runtime(options);
+  const ChunkPolicyScope policy({local::DeviceKind::cpu, {}, /*target_bytes=*/16384});
+  constexpr int64_t n = 150;
+  ASSERT_FALSE(linalg::spectral::eigh_fits(n, local::DType::float64));
+  const local::NdArray a = testing::hermitian_matrices(n, local::DType::float64)[0].second;
+  const auto [values, vectors] = linalg::eigh(testing::cut(a));
+  testing::expect_eigen(a, values.to_host(), vectors.to_host());
+  const local::NdArray x = testing::random_matrix({n, n}, local::DType::float64);
+  const auto [u, s, vh] = linalg::svd(testing::cut(x), /*full_matrices=*/false);
+  testing::expect_svd(x, u.to_host(), s.to_host(), vh.to_host());
 }
 
 // An error of one rank's tile is that of all.
