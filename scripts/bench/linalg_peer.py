@@ -1,5 +1,5 @@
 """CuPy's or NumPy's side of scripts/bench/linalg, as a co-process (chunked_cupy.py says how).
-  time EXPR COUNT M N NAME...     makes the arrays of scripts/bench/linalg and computes EXPR so often: {"seconds": [each]}
+  time EXPR COUNT M N DTYPE NAME...     makes the arrays of scripts/bench/linalg and computes EXPR so often: {"seconds": [each]}
 usage: linalg_peer.py cuda|cpu|emulated < requests
 """
 
@@ -21,13 +21,13 @@ def main():
             pass
 
     for line in sys.stdin:
-        request, expression, count, m, n, *names = line.rstrip("\n").split("\t")
+        request, expression, count, m, n, dtype, *names = line.rstrip("\n").split("\t")
         m, n = int(m), int(n)
         try:
-            arrays = {"a": np.random.random((m, n))}
+            arrays = {"a": np.random.default_rng().random((m, n), dtype=dtype)}
             if "b" in names:
                 arrays["a"][np.arange(n), np.arange(n)] += n
-                arrays["b"] = np.random.random(n)
+                arrays["b"] = np.random.default_rng().random(n)
             seconds = []
             for _ in range(int(count)):
                 synchronize()
