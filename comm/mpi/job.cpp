@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "quarry/comm/mpi/address_table.h"
@@ -48,6 +49,39 @@ std::shared_ptr<Job> Job::get(int* argc, char*** argv, TransportChoice choice) {
   return job;
 }
 
+namespace {
+
+// On one host Open MPI 4's own path through shared memory starts up to 0.2 s sooner than its search for networks, and
+// MPI carries little. For the time of MPI_Init, where nobody has chosen; the launcher says that there is one host only.
+class FastStart {
+ public:
+  FastStart() {
+#if OMPI_MAJOR_VERSION != 4  // others name their paths otherwise
+    return;
+#endif
+    const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const char* const everywhere = std::getenv("OMPI_COMM_WORLD_SIZE");
+    if (here == nullptr || everywhere == nullptr || std::string_view(here) != everywhere) return;
+    for (const auto& [name, value] : kChoices)
+      if (std::getenv(name) != nullptr) return;
+    for (const auto& [name, value] : kChoices) setenv(name, value, /*overwrite=*/0);
+    chosen_ = true;
+  }
+  ~FastStart() {
+    if (!chosen_) return;
+    for (const auto& [name, value] : kChoices) unsetenv(name);
+  }
+  FastStart(const FastStart&) = delete;
+  FastStart& operator=(const FastStart&) = delete;
+
+ private:
+  static constexpr std::pair<const char*, const char*> kChoices[] = {{"OMPI_MCA_pml", "ob1"},
+                                                                     {"OMPI_MCA_btl", "self,vader"}};
+  bool chosen_ = false;
+};
+
+}  // namespace
+
 Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
   int initialized = 0, finalized = 0, provided = 0;
   check(MPI_Initialized(&initialized), "MPI_Initialized");
@@ -57,6 +91,7 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
     check(MPI_Query_thread(&provided), "MPI_Query_thread");
   } else {
     ucx::install_memory_hooks();
+    const FastStart fast_start;
     check(MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     owns_mpi_ = true;
   }
