@@ -24,6 +24,7 @@ struct SolveOptions {
 struct Solution {
   NdArray x;
   int64_t info = 0;
+  double residual = 0;  // ||b - a x||, as far as the method knows it
 };
 
 // For a Hermitian positive-definite a.
@@ -55,7 +56,8 @@ struct LsmrResult {
   int64_t istop = 0, itn = 0;
   double normr = 0, normar = 0, norma = 0, conda = 0, normx = 0;
 };
-// The same problem by Fong and Saunders (2011), whose ||a^H r|| falls from step to step. maxiter min(m, n).
+// Throw InvalidArgument for NaN and infinity. The same problem by Fong and Saunders (2011), whose ||a^H r|| falls from
+// step to step. maxiter min(m, n).
 LsmrResult lsmr(const LinearOperator& a, const NdArray& b, double damp = 0, double atol = 1e-6, double btol = 1e-6,
                 double conlim = 1e8, std::optional<int64_t> maxiter = {}, const std::optional<NdArray>& x0 = {});
 

@@ -3,11 +3,14 @@
 
 #include <complex>
 #include <concepts>
+#include <span>
+#include <vector>
 
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/products/products.h"
 #include "quarry/local/ops/ufunc/operators.h"
 #include "quarry/local/sparse/linear_operator.h"
+#include "quarry/local/sparse/solvers.h"
 
 namespace quarry::local::sparse::linalg {
 
@@ -37,5 +40,62 @@ NdArray conjugate(const NdArray& x);
 // a^H of a matrix.
 inline NdArray adjoint(const NdArray& a) { return conjugate(a).T(); }
 NdArray matmul(const NdArray& a, const NdArray& b);
+
+// What krylov.h works with in one process.
+struct LocalVectors {
+  using Vector = NdArray;
+  using Operator = LinearOperator;
+  using Options = SolveOptions;
+  using Solution = linalg::Solution;
+  using LsqrResult = linalg::LsqrResult;
+  using LsmrResult = linalg::LsmrResult;
+
+  // b as a new vector of that dtype, and x0, or zeros, as one of a's columns, beside such a vector.
+  static NdArray left_vector(const LinearOperator& a, const NdArray& b, DType dtype);
+  static NdArray right_vector(const LinearOperator& a, const std::optional<NdArray>& x0, const NdArray& left);
+  // As a new vector of like's dtype.
+  static NdArray converted(const NdArray& x, const NdArray& like);
+  // An operator's result in v's dtype, and not v.
+  static NdArray own(const NdArray& result, const NdArray& v);
+
+  static NdArray inner(const NdArray& a, const NdArray& b) { return linalg::inner(a, b); }
+  static void add_scaled(const NdArray& y, const NdArray& a, const NdArray& x) { linalg::add_scaled(y, a, x); }
+  static void add_scaled(const NdArray& y, Complex a, const NdArray& x) { linalg::add_scaled(y, a, x); }
+  static void scale_add(const NdArray& y, const NdArray& a, const NdArray& x) { linalg::scale_add(y, a, x); }
+  static void scale_add(const NdArray& y, Complex a, const NdArray& x) {
+    linalg::scale_add(y, Arg(factor_for(y, a)), x);
+  }
+  static NdArray scaled(const NdArray& x, Complex a) { return linalg::scaled(x, a); }
+  static NdArray copy_of(const NdArray& x) { return linalg::copy_of(x); }
+  static NdArray zeros_like(const NdArray& x) { return linalg::zeros_like(x); }
+  static NdArray real_zeros_like(const NdArray& x) { return linalg::zeros_like(x.real()); }
+  static NdArray squares(const NdArray& x) { return apply("square"_op, {apply("absolute"_op, {x})}); }
+  // Of a number that is real but for rounding, in its dtype.
+  static NdArray real_part(const NdArray& number);
+  static NdArray square_root(const NdArray& number) { return apply("sqrt"_op, {real_part(number)}); }
+  static NdArray number(double value) { return from_vector<double>({value}).reshape({}); }
+  static NdArray number(double value, const NdArray& like);
+  // The numbers' values. Blocks.
+  static std::vector<Complex> compute(std::initializer_list<NdArray*> numbers, std::span<NdArray* const> live);
+  static std::vector<Complex> compute(std::initializer_list<NdArray*> numbers, std::initializer_list<NdArray*> live) {
+    return compute(numbers, std::span<NdArray* const>(live.begin(), live.size()));
+  }
+
+  // Orthonormal vectors, in rows.
+  class Basis {
+   public:
+    Basis(int64_t count, const NdArray& like);
+    void set(int64_t k, const NdArray& v);
+    NdArray vector(int64_t k) const { return linalg::copy_of(rows_[{k}]); }
+    // Takes w, made orthogonal to the first `count` vectors and of length 1, as the next one. Returns its coefficients
+    // and that length, at which 0 leaves it out. Blocks.
+    std::vector<Complex> append(int64_t count, NdArray w);
+    // The sum of as many vectors, each times its coefficient.
+    NdArray combined(const std::vector<Complex>& coefficients) const;
+
+   private:
+    NdArray rows_;
+  };
+};
 
 }  // namespace quarry::local::sparse::linalg
