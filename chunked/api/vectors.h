@@ -1,0 +1,75 @@
+// Chunked vectors of the iterative methods (local/sparse/krylov.h): lazy expressions until compute(). Private to the
+// folder.
+#pragma once
+
+#include <complex>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "quarry/chunked/api/solvers.h"
+
+namespace quarry::sparse::linalg {
+
+struct ChunkedVectors {
+  using Complex = std::complex<double>;
+  using Vector = Array;
+  using Operator = LinearOperator;
+  using Options = SolveOptions;
+  using Solution = linalg::Solution;
+  using LsqrResult = linalg::LsqrResult;
+  using LsmrResult = linalg::LsmrResult;
+
+  // b in the operator's chunks of rows and that dtype, and x0, or zeros, in its chunks of columns.
+  static Array left_vector(const LinearOperator& a, const Array& b, DType dtype);
+  static Array right_vector(const LinearOperator& a, const std::optional<Array>& x0, const Array& left);
+  // In like's dtype and chunks.
+  static Array converted(const Array& x, const Array& like);
+  static Array own(const Array& result, const Array& v) { return converted(result, v); }
+
+  static Array inner(const Array& a, const Array& b);
+  static void add_scaled(Array& y, const Array& a, const Array& x);
+  static void add_scaled(Array& y, Complex a, const Array& x) { add_scaled(y, number(a, y.dtype()), x); }
+  static void scale_add(Array& y, const Array& a, const Array& x);
+  static void scale_add(Array& y, Complex a, const Array& x) { scale_add(y, number(a, y.dtype()), x); }
+  static Array scaled(const Array& x, Complex a);
+  static Array copy_of(const Array& x) { return x; }
+  static Array zeros_like(const Array& x);
+  static Array real_zeros_like(const Array& x);
+  static Array squares(const Array& x);
+  // Of a number that is real but for rounding, in its dtype.
+  static Array real_part(const Array& number);
+  static Array square_root(const Array& number);
+  // 0-d, the same on every rank. What changes from step to step is such an array and no literal, so that the steps'
+  // expressions are alike.
+  static Array number(Complex value, DType dtype);
+  static Array number(double value) { return number(value, DType::float64); }
+  static Array number(double value, const Array& like) { return number(Complex(value), like.dtype()); }
+  // The values of numbers, which become arrays that every rank has, and in the same plan those of vectors that are not
+  // computed yet, which are persisted. Collective, blocking.
+  static std::vector<Complex> compute(std::span<Array* const> numbers, std::span<Array* const> live);
+  static std::vector<Complex> compute(std::initializer_list<Array*> numbers, std::span<Array* const> live) {
+    return compute(std::span<Array* const>(numbers.begin(), numbers.size()), live);
+  }
+  static std::vector<Complex> compute(std::initializer_list<Array*> numbers, std::initializer_list<Array*> live) {
+    return compute(numbers, std::span<Array* const>(live.begin(), live.size()));
+  }
+
+  // Orthonormal vectors, each an array.
+  class Basis {
+   public:
+    Basis(int64_t count, const Array&) : vectors_(static_cast<size_t>(count)) {}
+    void set(int64_t k, const Array& v) { vectors_[static_cast<size_t>(k)] = v; }
+    const Array& vector(int64_t k) const { return vectors_[static_cast<size_t>(k)]; }
+    // Takes w, made orthogonal to the first `count` vectors and of length 1, as the next one. Returns its coefficients
+    // and that length, at which 0 leaves it out. Collective, blocking.
+    std::vector<Complex> append(int64_t count, Array w);
+    // The sum of as many vectors, each times its coefficient.
+    Array combined(const std::vector<Complex>& coefficients) const;
+
+   private:
+    std::vector<Array> vectors_;
+  };
+};
+
+}  // namespace quarry::sparse::linalg
