@@ -6,6 +6,7 @@
 #include <bit>
 #include <numeric>
 
+#include "quarry/chunked/expr/form.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/op/hash.h"
 #include "quarry/local/base/error.h"
@@ -24,11 +25,17 @@ constexpr int64_t kOversize = 2;
 
 struct Hasher {
   op::Hash& h;
+  bool with_arguments = true;
+  void add(const NodePtr& arg) const {
+    if (with_arguments) h.add(arg->hash);
+  }
   void operator()(const Source& n) const {
     const io::DatasetInfo& info = n.dataset->info();
     h.add(info.file).add(info.object).add(info.stored_bytes);
   }
-  void operator()(const Stored& n) const { h.add(n.identity); }
+  void operator()(const Stored& n) const {
+    if (with_arguments) h.add(n.identity);
+  }
   void operator()(const Constant& n) const {
     const std::complex<double> z = n.value.as_complex();
     h.add(static_cast<int>(n.value.dtype())).add(z.real()).add(z.imag());
@@ -37,27 +44,43 @@ struct Hasher {
   void operator()(const Index& n) const { h.add(n.axis); }
   void operator()(const Elementwise& n) const {
     h.add(static_cast<int>(n.op)).add(n.loop ? static_cast<int>(*n.loop) : -1);
-    for (const NodePtr& arg : n.args) h.add(arg->hash);
+    for (const NodePtr& arg : n.args) add(arg);
   }
   void operator()(const Reduce& n) const {
-    h.add(static_cast<int>(n.reduction)).add(n.arg->hash).add(static_cast<uint64_t>(n.axes));
+    h.add(static_cast<int>(n.reduction));
+    add(n.arg);
+    h.add(static_cast<uint64_t>(n.axes));
     h.add(static_cast<int>(n.accumulate)).add(n.ddof).add(n.chunks ? n.chunks->hash() : 0);
   }
   void operator()(const View& n) const {
-    h.add(n.arg->hash);
+    add(n.arg);
     for (const View::Axis& axis : n.axes) h.add(axis.source).add(axis.start).add(axis.step);
     for (const auto& [axis, position] : n.fixed) h.add(axis).add(position);
     for (const auto& [axis, with] : n.beside) h.add(axis).add(with.source).add(with.start).add(with.step);
   }
-  void operator()(const Rechunk& n) const { h.add(n.arg->hash); }
-  void operator()(const MatMul& n) const { h.add(n.a()->hash).add(n.b()->hash).add(n.syrk); }
+  void operator()(const Rechunk& n) const { add(n.arg); }
+  void operator()(const MatMul& n) const {
+    add(n.a());
+    add(n.b());
+    h.add(n.syrk);
+  }
   void operator()(const Apply& n) const {
     h.add(n.op->name());
     n.op->hash(h);
-    for (const NodePtr& arg : n.args) h.add(arg->hash);
+    for (const NodePtr& arg : n.args) add(arg);
   }
-  void operator()(const Item& n) const { h.add(n.arg->hash).add(n.output); }
+  void operator()(const Item& n) const {
+    add(n.arg);
+    h.add(n.output);
+  }
 };
+
+uint64_t hash_of(const Payload& payload, const Dims& shape, DType dtype, const Grid& grid, bool with_arguments) {
+  op::Hash hash;
+  hash.add(static_cast<uint64_t>(payload.index())).add(shape).add(static_cast<int>(dtype)).add(grid);
+  std::visit(Hasher{hash, with_arguments}, payload);
+  return hash.value;
+}
 
 NodePtr make(Payload payload, const Dims& shape, DType dtype, Grid grid, bool generated = false,
              bool chosen_grid = false) {
@@ -66,14 +89,11 @@ NodePtr make(Payload payload, const Dims& shape, DType dtype, Grid grid, bool ge
   if (__builtin_mul_overflow(bytes, local::itemsize(dtype), &bytes))
     throw InvalidArgument(fmt::format("array is too big: the shape {} of {} has more bytes than 64 bits can count",
                                       local::to_string(shape), local::name(dtype)));
-  op::Hash hash;
-  hash.add(static_cast<uint64_t>(payload.index())).add(shape).add(static_cast<int>(dtype)).add(grid);
-  std::visit(Hasher{hash}, payload);
+  node->hash = hash_of(payload, shape, dtype, grid, /*with_arguments=*/true);
   node->payload = std::move(payload);
   node->shape = shape;
   node->dtype = dtype;
   node->grid = std::move(grid);
-  node->hash = hash.value;
   node->generated = generated;
   node->chosen_grid = chosen_grid;
   return node;
@@ -160,6 +180,20 @@ NodePtr source(std::shared_ptr<io::Dataset> dataset) {
 NodePtr stored(std::shared_ptr<exec::StoredArray> array, uint64_t identity, const Dims& shape, DType dtype,
                const Grid& grid, bool chosen_grid) {
   return make(Stored{std::move(array), identity}, shape, dtype, grid, /*generated=*/false, chosen_grid);
+}
+
+uint64_t form_of(const Node& node) {
+  return op::Hash()
+      .add(hash_of(node.payload, node.shape, node.dtype, node.grid, /*with_arguments=*/false))
+      .add(node.generated)
+      .add(node.chosen_grid)
+      .value;
+}
+
+uint64_t hash_of(std::span<const uint64_t> words) {
+  op::Hash hash;
+  for (const uint64_t word : words) hash.add(word);
+  return hash.value;
 }
 
 uint64_t content_hash(const void* data, int64_t bytes) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,11 +20,16 @@
 
 namespace quarry {
 
+namespace exec {
+class PlanCache;  // chunked/runtime/plan_cache.h
+}
+
 struct Runtime::Internals {
   ChunkPolicy chunk_policy;
   Ownership owners;
   std::optional<Owners> stage_owners;  // for tests: of all that stages make chunk by chunk
   plan::PassNames passes_off;
+  std::shared_ptr<exec::PlanCache> plans;
   int64_t message_piece_bytes = 0;  // of all ranks the least, as Service::create() takes it
   uint64_t runs = 0;       // lowered so far: tells messages of one from those of the next; the same on every rank
   uint64_t persisted = 0;  // arrays so far: tells them apart; the same on every rank

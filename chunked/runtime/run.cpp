@@ -16,6 +16,7 @@
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/last_values.h"
 #include "quarry/chunked/runtime/machine_rates.h"
+#include "quarry/chunked/runtime/plan_cache.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/local/base/message.h"
@@ -437,8 +438,25 @@ std::string describe(const PlanSummary& summary) {
       with_unit(summary.memory_bytes), summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
 }
 
+namespace {
+
+// make_plan(), or the plan of the same expressions of other arrays.
+std::shared_ptr<plan::Plan> kept_plan(const Nodes& nodes) {
+  std::shared_ptr<PlanCache>& plans = Runtime::current().internals().plans;
+  const std::optional<PlanKey> key = plan_key(nodes);
+  if (!key) return std::make_shared<plan::Plan>(make_plan(nodes));
+  if (!plans) plans = std::make_shared<PlanCache>();
+  std::shared_ptr<plan::Plan> plan = plans->find(*key);
+  if (!plan) plan = plans->add(*key, make_plan(nodes));
+  plan->hash = key->plan_hash();
+  return plan;
+}
+
+}  // namespace
+
 std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::string_view call, size_t to_host) {
-  plan::Plan plan = make_plan(nodes);
+  const std::shared_ptr<plan::Plan> kept = kept_plan(nodes);
+  plan::Plan& plan = *kept;
   plan.hash = plan.hash * 31 + to_host;
   check_host_values(std::span(nodes).first(to_host), {call, plan.hash, [&plan] { return title_of(plan); }});
   return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist), call, to_host);
