@@ -3,6 +3,10 @@
 #include <cmath>
 
 #include "quarry/local/ops/linalg/hermitian.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
+#include "quarry/local/ops/random/random.h"
+#include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/sparse/construct.h"
 
 namespace quarry::local::sparse::linalg {
 
@@ -38,6 +42,12 @@ NdArray zeros_like(const NdArray& x) {
 NdArray conjugate(const NdArray& x) { return is_complex(x.dtype()) ? apply("conjugate"_op, {x}) : x; }
 NdArray matmul(const NdArray& a, const NdArray& b) { return local::linalg::matmul(a, b); }
 
+NdArray random_vector(int64_t n, DType dtype, Device device, int64_t number) {
+  const DeviceScope scope(device);
+  Generator generator(kSeed + static_cast<uint64_t>(number));
+  return generator.standard_normal(Ints(n), real_type(dtype)).astype(dtype);
+}
+
 // ---- LocalVectors ----
 
 NdArray LocalVectors::left_vector(const LinearOperator&, const NdArray& b, DType dtype) {
@@ -71,6 +81,26 @@ std::vector<Complex> LocalVectors::compute(std::initializer_list<NdArray*> numbe
   return values;
 }
 
+NdArray LocalVectors::values(const std::vector<double>& numbers, const NdArray& like) {
+  return from_vector(numbers).to(like.device()).astype(real_type(like.dtype()), context_for(like.device()));
+}
+NdArray LocalVectors::unit(int64_t n, const NdArray& like) {
+  return identity(n, like.dtype()).to(like.device()).toarray();
+}
+NdArray LocalVectors::of_dtype(const NdArray& m, DType dtype) {
+  return m.dtype() == dtype ? m : m.astype(dtype, context_for(m.device()));
+}
+LocalVectors::Small LocalVectors::products(const NdArray& a, const NdArray& b) {
+  const NdArray small = matmul(linalg::adjoint(a), b);
+  return Small(small.shape()[1], to_vector<Complex>(small.astype(DType::complex128, context_for(small.device()))));
+}
+NdArray LocalVectors::column_norms(const NdArray& m) { return apply("sqrt"_op, {ops::sum(squares(m), Axes(0))}); }
+NdArray LocalVectors::columns_over(const NdArray& m, const NdArray& norms) {
+  return m / apply("where"_op, {norms == Scalar(0), Scalar::strong(Scalar(1), norms.dtype()), norms});
+}
+
+NdArray LocalVectors::joined(const std::vector<NdArray>& parts) { return ops::concatenate(parts, 1); }
+
 LocalVectors::Basis::Basis(int64_t count, const NdArray& like)
     : rows_({count, like.size()}, like.dtype(), context_for(like.device())) {}
 
@@ -78,7 +108,7 @@ void LocalVectors::Basis::set(int64_t k, const NdArray& v) { rows_[{k}].assign(v
 
 std::vector<Complex> LocalVectors::Basis::append(int64_t count, NdArray w) {
   const ExecContext context = context_for(rows_.device());
-  const NdArray so_far = rows_[{Slice{0, count, std::nullopt}}];
+  const NdArray so_far = first(count);
   NdArray h;
   for (int pass = 0; pass < 2; ++pass) {
     const NdArray part = matmul(conjugate(so_far), w);
@@ -96,7 +126,16 @@ NdArray LocalVectors::Basis::combined(const std::vector<Complex>& coefficients) 
   const ExecContext context = context_for(rows_.device());
   const NdArray given = from_vector(coefficients).to(rows_.device());
   const NdArray factors = (is_complex(rows_.dtype()) ? given : given.real()).astype(rows_.dtype(), context);
-  return matmul(factors, rows_[{Slice{0, static_cast<int64_t>(coefficients.size()), std::nullopt}}]);
+  return matmul(factors, first(static_cast<int64_t>(coefficients.size())));
+}
+
+void LocalVectors::Basis::turn(const Small& coefficients) {
+  const ExecContext context = context_for(rows_.device());
+  const NdArray by = matrix(coefficients, rows_).T().copy(context);
+  first(coefficients.columns()).assign(matmul(by, first(coefficients.rows())), context);
+}
+NdArray LocalVectors::Basis::columns(const Small& coefficients) const {
+  return matmul(first(coefficients.rows()).T(), matrix(coefficients, rows_));
 }
 
 }  // namespace quarry::local::sparse::linalg

@@ -9,6 +9,8 @@
 #include "quarry/local/ops/fuse/fused.h"
 #include "quarry/local/ops/products/products.h"
 #include "quarry/local/ops/ufunc/operators.h"
+#include "quarry/local/sparse/eigen.h"
+#include "quarry/local/sparse/lanczos.h"
 #include "quarry/local/sparse/linear_operator.h"
 #include "quarry/local/sparse/solvers.h"
 
@@ -24,6 +26,10 @@ double norm2(const NdArray& x);
 
 // A number as a factor of a vector that keeps the vector's dtype.
 Scalar factor_for(const NdArray& x, Complex value);
+
+inline constexpr uint64_t kSeed = 20261121;
+// Of fixed numbers, normally distributed.
+NdArray random_vector(int64_t n, DType dtype, Device device, int64_t number = 0);
 
 // y = y + a x and y = x + a y, in place; `a` is a number or 0-d.
 void add_scaled(const NdArray& y, const Arg& a, const NdArray& x);
@@ -49,6 +55,13 @@ struct LocalVectors {
   using Solution = linalg::Solution;
   using LsqrResult = linalg::LsqrResult;
   using LsmrResult = linalg::LsmrResult;
+  using EigenOptions = linalg::EigenOptions;
+  using EigenResult = linalg::EigenResult;
+  using SvdsOptions = linalg::SvdsOptions;
+  using SvdsResult = linalg::SvdsResult;
+  using LobpcgOptions = linalg::LobpcgOptions;
+  using LobpcgResult = linalg::LobpcgResult;
+  using Small = krylov::Small;
 
   // b as a new vector of that dtype, and x0, or zeros, as one of a's columns, beside such a vector.
   static NdArray left_vector(const LinearOperator& a, const NdArray& b, DType dtype);
@@ -81,6 +94,43 @@ struct LocalVectors {
     return compute(numbers, std::span<NdArray* const>(live.begin(), live.size()));
   }
 
+  // ---- Random vectors, and vectors as the columns of matrices ----
+
+  static NdArray random(const NdArray& like, int64_t number) {
+    return random_vector(like.size(), like.dtype(), like.device(), number);
+  }
+  static NdArray random_left(const LinearOperator& a, DType dtype) {
+    return random_vector(a.shape()[0], dtype, current_device());
+  }
+  static NdArray random_right(const LinearOperator& a, DType dtype) {
+    return random_vector(a.shape()[1], dtype, current_device());
+  }
+  // Real numbers, a matrix, the identity and an array without elements, beside `like`.
+  static NdArray values(const std::vector<double>& numbers, const NdArray& like);
+  static NdArray matrix(const Small& m, const NdArray& like) { return m.array(like.dtype()).to(like.device()); }
+  static NdArray unit(int64_t n, const NdArray& like);
+  static NdArray empty(const Dims& shape, const NdArray& like) {
+    return NdArray(shape, like.dtype(), context_for(like.device()));
+  }
+  static NdArray of_dtype(const NdArray& m, DType dtype);
+  static Small products(const NdArray& a, const NdArray& b);  // a^H b. Blocks.
+  static NdArray turned(const NdArray& columns, const Small& by) { return matmul(columns, matrix(by, columns)); }
+  static NdArray column_norms(const NdArray& m);
+  static NdArray columns_over(const NdArray& m, const NdArray& norms);  // where a norm is not 0
+  static NdArray adjoint(const NdArray& m) { return linalg::adjoint(m).copy(context_for(m.device())); }
+  static NdArray own_columns(const NdArray& m, const LinearOperator&, DType dtype) { return of_dtype(m, dtype); }
+  // a^H b, and columns combined by a small matrix beside them.
+  static NdArray gram(const NdArray& a, const NdArray& b) { return matmul(linalg::adjoint(a), b); }
+  static NdArray times(const NdArray& columns, const NdArray& by) { return matmul(columns, by); }
+  // x y^H m.
+  static NdArray projected(const NdArray& x, const NdArray& y, const NdArray& m) { return times(x, gram(y, m)); }
+  static NdArray joined(const std::vector<NdArray>& parts);
+  static NdArray columns_from(const NdArray& m, int64_t first) {
+    return m[{full_slice, Slice{first, std::nullopt, std::nullopt}}];
+  }
+  static NdArray small(const NdArray& values) { return values; }
+  static NdArray small_value(const NdArray& values) { return values; }
+
   // Orthonormal vectors, in rows.
   class Basis {
    public:
@@ -92,8 +142,14 @@ struct LocalVectors {
     std::vector<Complex> append(int64_t count, NdArray w);
     // The sum of as many vectors, each times its coefficient.
     NdArray combined(const std::vector<Complex>& coefficients) const;
+    // As many vectors as the coefficients have rows, combined by their columns: in place of the first ones, and as the
+    // columns of a matrix.
+    void turn(const Small& coefficients);
+    NdArray columns(const Small& coefficients) const;
 
    private:
+    NdArray first(int64_t count) const { return rows_[{Slice{0, count, std::nullopt}}]; }
+
     NdArray rows_;
   };
 };
