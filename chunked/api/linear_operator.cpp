@@ -53,6 +53,14 @@ Array applied(const char* function, const LinearOperator::Apply& apply, const Ar
   return x.ndim() == 1 ? vector : expand_dims(vector, 1);
 }
 
+// In the chunks that the matrix has along the axis that is summed over, as the user's choice: or products would copy
+// the matrix into larger ones.
+Array cut_as(const Array& x, const AxisChunks& chunks) {
+  std::vector<AxisChunks> axes{chunks};
+  for (int d = 1; d < x.ndim(); ++d) axes.push_back(x.chunks().axis(d));
+  return x.rechunk(Grid(std::move(axes)));
+}
+
 void check_square(const Array& a) {
   if (a.ndim() != 2 || a.shape()[0] != a.shape()[1])
     throw InvalidArgument("a: expected a square matrix, got shape " + local::to_string(a.shape()));
@@ -80,11 +88,12 @@ LinearOperator::LinearOperator(const Array& a) : shape_(a.shape()), dtype_(a.dty
   if (a.ndim() != 2) throw InvalidArgument("an operator is made from a matrix, got shape " + local::to_string(shape_));
   row_chunks_ = a.chunks().axis(0);
   column_chunks_ = a.chunks().axis(1);
-  matvec_ = [a](const Array& x) { return quarry::matvec(a, x); };
-  matmat_ = [a](const Array& x) { return quarry::matmul(a, x); };
+  const AxisChunks rows = *row_chunks_, columns = *column_chunks_;
+  matvec_ = [=](const Array& x) { return quarry::matvec(a, cut_as(x, columns)); };
+  matmat_ = [=](const Array& x) { return quarry::matmul(a, cut_as(x, columns)); };
   // A^H x is the conjugate of A^T times that of x: the matrix is read as it is.
-  rmatvec_ = [a](const Array& x) { return conjugated(quarry::matvec(a.T(), conjugated(x))); };
-  rmatmat_ = [a](const Array& x) { return conjugated(quarry::matmul(a.T(), conjugated(x))); };
+  rmatvec_ = [=](const Array& x) { return conjugated(quarry::matvec(a.T(), cut_as(conjugated(x), rows))); };
+  rmatmat_ = [=](const Array& x) { return conjugated(quarry::matmul(a.T(), cut_as(conjugated(x), rows))); };
 }
 
 Array LinearOperator::matvec(const Array& x) const { return applied("matvec", matvec_, x, shape_[1], shape_[0]); }

@@ -4,6 +4,7 @@
 #include "quarry/chunked/api/vectors.h"
 #include "quarry/local/sparse/bidiagonal.h"
 #include "quarry/local/sparse/krylov.h"
+#include "quarry/local/sparse/lobpcg.h"
 
 namespace quarry::sparse::linalg {
 
@@ -33,6 +34,16 @@ LsqrResult lsqr(const LinearOperator& a, const Array& b, double damp, double ato
 LsmrResult lsmr(const LinearOperator& a, const Array& b, double damp, double atol, double btol, double conlim,
                 std::optional<int64_t> maxiter, const std::optional<Array>& x0) {
   return krylov::lsmr<ChunkedVectors>(a, b, damp, atol, btol, conlim, maxiter, x0);
+}
+
+EigenResult eigsh(const LinearOperator& a, int64_t k, const EigenOptions& options) {
+  return krylov::eigsh<ChunkedVectors>(a, k, options, options.which);
+}
+LobpcgResult lobpcg(const LinearOperator& a, const Array& X, const LobpcgOptions& options) {
+  return krylov::lobpcg<ChunkedVectors>(a, X, options);
+}
+SvdsResult svds(const LinearOperator& a, int64_t k, const SvdsOptions& options) {
+  return krylov::svds<ChunkedVectors>(a, k, options);
 }
 
 }  // namespace quarry::sparse::linalg

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/products.h"
+#include "quarry/chunked/api/random.h"
+#include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/node.h"
@@ -87,6 +90,70 @@ std::vector<ChunkedVectors::Complex> ChunkedVectors::compute(std::span<Array* co
   return known;
 }
 
+namespace {
+
+// The numbers that local/sparse/vectors.h begins with.
+Array normal_vector(int64_t n, DType dtype, int64_t number) {
+  constexpr uint64_t kSeed = 20261121;
+  random::Generator generator(kSeed + static_cast<uint64_t>(number));
+  return generator.standard_normal(local::Ints(n), local::real_type(dtype)).astype(dtype);
+}
+Array random_vector(int64_t n, DType dtype, const std::optional<AxisChunks>& chunks) {
+  const Array made = normal_vector(n, dtype, 0);
+  return chunks ? in_chunks(made, Grid({*chunks})) : made;
+}
+Array conjugated(const Array& x) { return local::is_complex(x.dtype()) ? conjugate(x) : x; }
+
+}  // namespace
+
+Array ChunkedVectors::random(const Array& like, int64_t number) {
+  return in_chunks(normal_vector(like.size(), like.dtype(), number), like.chunks());
+}
+Array ChunkedVectors::random_left(const LinearOperator& a, DType dtype) {
+  return random_vector(a.shape()[0], dtype, a.row_chunks());
+}
+Array ChunkedVectors::random_right(const LinearOperator& a, DType dtype) {
+  return random_vector(a.shape()[1], dtype, a.column_chunks());
+}
+Array ChunkedVectors::values(const std::vector<double>& numbers, const Array& like) {
+  return Array::from_local(local::from_vector(numbers).to(local::kCpu).astype(local::real_type(like.dtype())));
+}
+Array ChunkedVectors::unit(int64_t n, const Array& like) {
+  return (positions({n, n}, 0) == positions({n, n}, 1)).astype(like.dtype());
+}
+Array ChunkedVectors::empty(const Dims& shape, const Array& like) { return constant(shape, 0, like.dtype()); }
+
+Array ChunkedVectors::own_columns(const Array& m, const LinearOperator& a, DType dtype) {
+  const AxisChunks rows = a.row_chunks().value_or(m.chunks().axis(0));
+  return in_chunks(m.astype(dtype), Grid({rows, AxisChunks(m.shape(1), std::max<int64_t>(m.shape(1), 1))}));
+}
+NdArray ChunkedVectors::gram(const Array& a, const Array& b) { return matmul(conjugated(a).T(), b).to_host(); }
+Array ChunkedVectors::times(const Array& columns, const NdArray& by) {
+  const Array made = matmul(columns, Array::from_local(by.copy()));
+  return in_chunks(made, Grid({columns.chunks().axis(0), AxisChunks(made.shape(1), made.shape(1))}));
+}
+Array ChunkedVectors::projected(const Array& x, const Array& y, const Array& m) {
+  return in_chunks(matmul(x, matmul(conjugated(y).T(), m)), m.chunks());
+}
+Array ChunkedVectors::joined(const std::vector<Array>& parts) {
+  const Array all = compose::joined(parts, 1);
+  return in_chunks(all, Grid({parts.front().chunks().axis(0), AxisChunks(all.shape(1), all.shape(1))}));
+}
+Array ChunkedVectors::columns_from(const Array& m, int64_t first) {
+  return arrange::part(m, 1, first, m.shape(1) - first);
+}
+
+ChunkedVectors::Small ChunkedVectors::products(const Array& a, const Array& b) {
+  const NdArray small = gram(a, b);
+  return Small(small.shape()[1], local::to_vector<Complex>(small.astype(DType::complex128)));
+}
+Array ChunkedVectors::turned(const Array& columns, const Small& by) { return matmul(columns, matrix(by, columns)); }
+Array ChunkedVectors::column_norms(const Array& m) { return sqrt(sum(squares(m), Axes(0))); }
+Array ChunkedVectors::columns_over(const Array& m, const Array& norms) {
+  return m / where(norms == 0, constant({}, 1, norms.dtype()), norms);
+}
+Array ChunkedVectors::adjoint(const Array& m) { return conjugated(m).T(); }
+
 std::vector<ChunkedVectors::Complex> ChunkedVectors::Basis::append(int64_t count, Array w) {
   std::vector<Array> h(static_cast<size_t>(count));
   for (int pass = 0; pass < 2; ++pass) {
@@ -115,6 +182,24 @@ Array ChunkedVectors::Basis::combined(const std::vector<Complex>& coefficients) 
     sum = i == 0 ? term : sum + term;
   }
   return sum;
+}
+
+void ChunkedVectors::Basis::turn(const Small& coefficients) {
+  std::vector<Array> made;
+  std::vector<Array*> live;
+  for (int64_t j = 0; j < coefficients.columns(); ++j) made.push_back(combined(coefficients.column(j)));
+  for (Array& vector : made) live.push_back(&vector);
+  compute({}, live);
+  std::ranges::copy(made, vectors_.begin());
+}
+
+Array ChunkedVectors::Basis::columns(const Small& coefficients) const {
+  std::vector<Array> made;
+  for (int64_t j = 0; j < coefficients.columns(); ++j) made.push_back(combined(coefficients.column(j)));
+  const Array all = stack(made, 1);
+  Array result = in_chunks(all, Grid({made.front().chunks().axis(0), AxisChunks(all.shape(1), all.shape(1))}));
+  compute({}, {&result});
+  return result;
 }
 
 }  // namespace quarry::sparse::linalg

@@ -7,7 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "quarry/chunked/api/eigen.h"
 #include "quarry/chunked/api/solvers.h"
+#include "quarry/local/sparse/lanczos.h"
 
 namespace quarry::sparse::linalg {
 
@@ -19,6 +21,13 @@ struct ChunkedVectors {
   using Solution = linalg::Solution;
   using LsqrResult = linalg::LsqrResult;
   using LsmrResult = linalg::LsmrResult;
+  using EigenOptions = linalg::EigenOptions;
+  using EigenResult = linalg::EigenResult;
+  using SvdsOptions = linalg::SvdsOptions;
+  using SvdsResult = linalg::SvdsResult;
+  using LobpcgOptions = linalg::LobpcgOptions;
+  using LobpcgResult = linalg::LobpcgResult;
+  using Small = local::sparse::krylov::Small;
 
   // b in the operator's chunks of rows and that dtype, and x0, or zeros, in its chunks of columns.
   static Array left_vector(const LinearOperator& a, const Array& b, DType dtype);
@@ -55,6 +64,34 @@ struct ChunkedVectors {
     return compute(numbers, std::span<Array* const>(live.begin(), live.size()));
   }
 
+  // ---- Random vectors, and vectors as the columns of matrices ----
+
+  static Array random(const Array& like, int64_t number);
+  static Array random_left(const LinearOperator& a, DType dtype);
+  static Array random_right(const LinearOperator& a, DType dtype);
+  // Real numbers, a matrix, the identity and an array without elements, of like's dtype.
+  static Array values(const std::vector<double>& numbers, const Array& like);
+  static Array matrix(const Small& m, const Array& like) { return Array::from_local(m.array(like.dtype())); }
+  static Array unit(int64_t n, const Array& like);
+  static Array empty(const Dims& shape, const Array& like);
+  static Array of_dtype(const Array& m, DType dtype) { return m.astype(dtype); }
+  static Small products(const Array& a, const Array& b);  // a^H b. Collective, blocking.
+  static Array turned(const Array& columns, const Small& by);
+  static Array column_norms(const Array& m);
+  static Array columns_over(const Array& m, const Array& norms);  // where a norm is not 0
+  static Array adjoint(const Array& m);
+  // In the operator's chunks of rows, columns whole.
+  static Array own_columns(const Array& m, const LinearOperator& a, DType dtype);
+  // a^H b, on the host of every rank (collective, blocking), and columns combined by such a matrix.
+  static NdArray gram(const Array& a, const Array& b);
+  static Array times(const Array& columns, const NdArray& by);
+  // x y^H m.
+  static Array projected(const Array& x, const Array& y, const Array& m);
+  static Array joined(const std::vector<Array>& parts);
+  static Array columns_from(const Array& m, int64_t first);
+  static Array small(const NdArray& values) { return Array::from_local(values); }
+  static NdArray small_value(const Array& values) { return values.to_host(); }
+
   // Orthonormal vectors, each an array.
   class Basis {
    public:
@@ -66,6 +103,10 @@ struct ChunkedVectors {
     std::vector<Complex> append(int64_t count, Array w);
     // The sum of as many vectors, each times its coefficient.
     Array combined(const std::vector<Complex>& coefficients) const;
+    // As many vectors as the coefficients have rows, combined by their columns: in place of the first ones, and as the
+    // columns of a matrix. Collective, blocking.
+    void turn(const Small& coefficients);
+    Array columns(const Small& coefficients) const;
 
    private:
     std::vector<Array> vectors_;
