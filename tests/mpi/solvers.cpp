@@ -52,6 +52,38 @@ TEST(SolversOnRanks, HaveTheBitsOfOneRank) {
   }
 }
 
+TEST(SpectraOnRanks, HaveTheBitsOfOneRank) {
+  const auto found = [] {
+    const Array a = testing::cut(testing::positive_definite(40, local::DType::float64));
+    const Array tall = testing::cut(testing::random_matrix({60, 20}, local::DType::complex128));
+    const auto [values, vectors] = sparse::linalg::eigsh(a, 3);
+    const auto svds = sparse::linalg::svds(tall, 3);
+    const auto few = linalg::svd_compressed(tall, 3, {.iterator = "QR", .n_power_iter = 1});
+    sparse::linalg::LobpcgOptions options;
+    options.maxiter = 5;
+    const Array start = testing::cut(testing::random_matrix({40, 2}, local::DType::float64, 5));
+    const auto blocks = sparse::linalg::lobpcg(a, start, options);
+    const Array arrays[] = {values, vectors, svds.u, svds.values, svds.vh, few.u, few.s, few.v, blocks.vectors};
+    return to_host(arrays);
+  };
+  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+    SCOPED_TRACE(local::name(device));
+    std::vector<local::NdArray> alone, together;
+    {
+      RuntimeOptions options = options_on(device);
+      options.transport = "self";
+      const Runtime runtime(options);
+      alone = found();
+    }
+    {
+      const Runtime runtime(options_on(device));
+      together = found();
+    }
+    for (size_t i = 0; i < alone.size(); ++i)
+      EXPECT_EQ(std::memcmp(alone[i].raw(), together[i].raw(), static_cast<size_t>(alone[i].nbytes())), 0) << i;
+  }
+}
+
 // What goes wrong on the rank that has the values goes wrong on all.
 TEST(SolversOnRanks, EndAlikeOnBadInput) {
   const Runtime runtime(options_on(local::DeviceKind::cpu));

@@ -1,4 +1,5 @@
 #include "quarry/local/ops/linalg/linalg.h"
+#include "quarry/apps/binding/iterative_rows.h"
 
 #define QUARRY_CHAPTER_ROWS linalg_rows
 #define QUARRY_CHAPTER_FILE "quarry/local/ops/functions/linalg.def"

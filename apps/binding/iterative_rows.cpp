@@ -1,0 +1,124 @@
+#include "quarry/apps/binding/iterative_rows.h"
+
+#include <fmt/format.h>
+
+#include "quarry/chunked/api/eigen.h"
+#include "quarry/chunked/api/randomized.h"
+#include "quarry/chunked/api/solvers.h"
+#include "quarry/local/base/error.h"
+
+namespace quarry::apps::expression::chunked_rows::linalg {
+
+namespace iterative = quarry::sparse::linalg;
+
+namespace {
+
+std::optional<iterative::LinearOperator> operator_of(const Preconditioner& M, const Array& A) {
+  if (!M) return std::nullopt;
+  if (const auto* matrix = std::get_if<Array>(&*M)) return iterative::LinearOperator(*matrix);
+  const auto& name = std::get<std::string>(*M);
+  if (name == "jacobi") return iterative::jacobi(A);
+  if (name == "block_jacobi") return iterative::block_jacobi(A);
+  throw local::InvalidArgument(fmt::format("M: '{}' is none of 'jacobi', 'block_jacobi', and no matrix", name));
+}
+
+iterative::SolveOptions options_of(const Array& A, const std::optional<Array>& x0, double rtol, double atol,
+                                   std::optional<int64_t> maxiter, const Preconditioner& M) {
+  iterative::SolveOptions options;
+  options.x0 = x0;
+  options.rtol = rtol;
+  options.atol = atol;
+  options.maxiter = maxiter;
+  options.M = operator_of(M, A);
+  return options;
+}
+std::pair<Array, int64_t> pair_of(const iterative::Solution& solution) { return {solution.x, solution.info}; }
+
+}  // namespace
+
+std::pair<Array, int64_t> cg(const Array& A, const Array& b, const std::optional<Array>& x0, double rtol, double atol,
+                             std::optional<int64_t> maxiter, const Preconditioner& M) {
+  return pair_of(iterative::cg(A, b, options_of(A, x0, rtol, atol, maxiter, M)));
+}
+std::pair<Array, int64_t> cgs(const Array& A, const Array& b, const std::optional<Array>& x0, double rtol, double atol,
+                              std::optional<int64_t> maxiter, const Preconditioner& M) {
+  return pair_of(iterative::cgs(A, b, options_of(A, x0, rtol, atol, maxiter, M)));
+}
+std::pair<Array, int64_t> bicgstab(const Array& A, const Array& b, const std::optional<Array>& x0, double rtol,
+                                   double atol, std::optional<int64_t> maxiter, const Preconditioner& M) {
+  return pair_of(iterative::bicgstab(A, b, options_of(A, x0, rtol, atol, maxiter, M)));
+}
+std::pair<Array, int64_t> gmres(const Array& A, const Array& b, const std::optional<Array>& x0, double rtol,
+                                double atol, std::optional<int64_t> restart, std::optional<int64_t> maxiter,
+                                const Preconditioner& M) {
+  constexpr int64_t kRestart = 20;
+  return pair_of(iterative::gmres(A, b, options_of(A, x0, rtol, atol, maxiter, M), restart.value_or(kRestart)));
+}
+std::pair<Array, int64_t> minres(const Array& A, const Array& b, const std::optional<Array>& x0, double rtol,
+                                 double shift, std::optional<int64_t> maxiter, const Preconditioner& M) {
+  return pair_of(iterative::minres(A, b, options_of(A, x0, rtol, /*atol=*/0, maxiter, M), shift));
+}
+
+LsqrTuple lsqr(const Array& A, const Array& b, double damp, double atol, double btol, double conlim,
+               std::optional<int64_t> iter_lim, bool calc_var, const std::optional<Array>& x0) {
+  const iterative::LsqrResult r = iterative::lsqr(A, b, damp, atol, btol, conlim, iter_lim, calc_var, x0);
+  return {r.x, r.istop, r.itn, r.r1norm, r.r2norm, r.anorm, r.acond, r.arnorm, r.xnorm, r.var};
+}
+LsmrTuple lsmr(const Array& A, const Array& b, double damp, double atol, double btol, double conlim,
+               std::optional<int64_t> maxiter, const std::optional<Array>& x0) {
+  const iterative::LsmrResult r = iterative::lsmr(A, b, damp, atol, btol, conlim, maxiter, x0);
+  return {r.x, r.istop, r.itn, r.normr, r.normar, r.norma, r.conda, r.normx};
+}
+
+std::pair<Array, Array> eigsh(const Array& A, int64_t k, std::string_view which, const std::optional<Array>& v0,
+                              std::optional<int64_t> ncv, std::optional<int64_t> maxiter, double tol) {
+  iterative::EigenOptions options;
+  options.which = which;
+  options.v0 = v0;
+  options.ncv = ncv;
+  options.maxiter = maxiter;
+  options.tol = tol;
+  const iterative::EigenResult found = iterative::eigsh(A, k, options);
+  return {found.values, found.vectors};
+}
+std::tuple<Array, Array, Array> svds(const Array& A, int64_t k, std::optional<int64_t> ncv, double tol,
+                                     std::string_view which, const std::optional<Array>& v0,
+                                     std::optional<int64_t> maxiter) {
+  iterative::SvdsOptions options;
+  options.ncv = ncv;
+  options.tol = tol;
+  options.which = which;
+  options.v0 = v0;
+  options.maxiter = maxiter;
+  const iterative::SvdsResult found = iterative::svds(A, k, options);
+  return {found.u, found.values, found.vh};
+}
+std::pair<Array, Array> lobpcg(const Array& A, const Array& X, const std::optional<Array>& B, const Preconditioner& M,
+                               const std::optional<Array>& Y, std::optional<double> tol, int64_t maxiter,
+                               bool largest) {
+  iterative::LobpcgOptions options;
+  if (B) options.B = iterative::LinearOperator(*B);
+  options.M = operator_of(M, A);
+  options.Y = Y;
+  options.tol = tol;
+  options.maxiter = maxiter;
+  options.largest = largest;
+  const iterative::LobpcgResult found = iterative::lobpcg(A, X, options);
+  return {found.values, found.vectors};
+}
+
+std::tuple<Array, Array, Array> svd_compressed(const Array& a, int64_t k, std::string_view iterator,
+                                               int64_t n_power_iter, int64_t n_oversamples, std::optional<int64_t> seed,
+                                               bool compute, bool coerce_signs) {
+  quarry::linalg::SvdCompressedOptions options;
+  options.iterator = iterator;
+  options.n_power_iter = n_power_iter;
+  options.n_oversamples = n_oversamples;
+  options.seed = seed;
+  options.compute = compute;
+  options.coerce_signs = coerce_signs;
+  const auto found = quarry::linalg::svd_compressed(a, k, options);
+  return {found.u, found.s, found.v};
+}
+
+}  // namespace quarry::apps::expression::chunked_rows::linalg
