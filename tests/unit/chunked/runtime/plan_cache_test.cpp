@@ -118,10 +118,11 @@ TEST_P(KeptPlans, SurviveErrors) {
     const NdArray values = local::arange(8.) + (step == 3 ? 5. : 0.);
     const Array x = Array::from_local(values).rechunk({4}).persist();
     const Array doubled = map_blocks(checked, x, {}, options);
-    if (step == 3)
+    if (step == 3) {
       EXPECT_THROW(doubled.persist(), local::InvalidArgument);
-    else
+    } else {
       EXPECT_TRUE(testing::close(doubled.to_host(), values * 2.));
+    }
   }
   EXPECT_GE(found(), 3);
 }
