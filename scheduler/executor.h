@@ -169,6 +169,13 @@ class Executor {
   // memory is; what was kept for later blocks goes back to the system. Empty on device kinds, whose budgets are of
   // other memory.
   local::Reservation reserve_outside(int64_t bytes);
+  // Bytes of the budget for host memory (memory_budget() on the CPU, else host_budget()) for what the caller allocates
+  // elsewhere, where they are free just now: nothing makes way for them. Else empty.
+  local::Reservation try_reserve_outside(int64_t bytes);
+  // Asked for such bytes before a block of that memory makes way that this run still reads: the caller gives back what
+  // it can do without, at least so many where it has them, and returns how many. With the executor's lock held: it must
+  // not wait, nor call the executor. Null: nobody.
+  void set_reclaim(std::function<int64_t(int64_t bytes)> reclaim);
   // From any thread: a part of what a deferred task waits for has come. Who waits for memory goes on waiting.
   void note_arrival();
   // What every running and the next waiting task are, one line each: for the watchdog.

@@ -90,7 +90,7 @@ bool Admission::try_admit(TaskId id, int64_t order) {
     head_need_ = need;
     if (!blocks_.reserve(need)) {
       // What it visits itself may go too, after all else.
-      if (!blocks_.evict_for(need, task.visits ? order - 1 : order, is_busy())) return false;
+      if (!blocks_.evict_for(need, task.visits ? order - 1 : order, load())) return false;
       continue;
     }
     void* scratch = nullptr;

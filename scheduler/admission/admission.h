@@ -36,7 +36,10 @@ class Admission {
   bool has_more() const { return has_more_; }
   void pause() { has_more_ = false; }
   bool is_at_end() const { return head_ == task_count_; }
-  bool is_busy() const { return live_.count() >= busy_tasks_; }
+  Blocks::Load load() const {
+    if (live_.count() >= busy_tasks_) return Blocks::Load::busy;
+    return live_.count() > 0 ? Blocks::Load::some : Blocks::Load::idle;
+  }
   // What the next task needs, one line; empty where all are admitted.
   std::string describe_next() const;
 

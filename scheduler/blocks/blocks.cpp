@@ -44,12 +44,14 @@ void Blocks::drop_extras(BlockRecord& r) {
   r.event.reset();
 }
 
-bool Blocks::evict_for(int64_t bytes, int64_t before_order, bool busy) {
+bool Blocks::evict_for(int64_t bytes, int64_t before_order, Load load) {
+  const bool busy = load == Load::busy;
   for (;;) {
     const int64_t free_bytes = reserved_.free_bytes();
     if (free_bytes >= bytes) return true;
     int64_t least_use = before_order;
-    if (free_bytes + freed_soon_bytes_ + spilling_bytes_ >= bytes) {
+    const bool comes = free_bytes + freed_soon_bytes_ + spilling_bytes_ >= bytes;
+    if (comes) {
       // It comes without moving anything. But when memory is full of blocks that are not needed for long, waiting for
       // it would run the tasks one by one.
       if (before_order < 0 || busy || free_bytes + spilling_bytes_ >= bytes) return false;
@@ -57,6 +59,13 @@ bool Blocks::evict_for(int64_t bytes, int64_t before_order, bool busy) {
     } else if (busy) {
       // What this run still reads is not moved away to run further ahead: it would have to come back.
       least_use = BlockTable::kNever - 2;
+    }
+    if (reclaim_ && !tiers_.on_device() && !comes && !busy) {
+      // What is kept beside the blocks is wanted in this run: what is not goes before it, and what is goes after it.
+      if (evict_farthest(BlockTable::kNever - 2)) continue;
+      const int32_t next = candidates_.pop_farthest(least_use);
+      if (next >= 0) candidates_.add(next);
+      if ((next >= 0 || load == Load::idle) && reclaim(bytes - free_bytes)) continue;
     }
     if (!evict_farthest(least_use)) return false;
   }
@@ -84,10 +93,15 @@ bool Blocks::evict(int32_t index) {
     drop_resident(r);
     return true;
   }
-  const local::Budget& host = tiers_.host_budget;
-  const bool fits_host = tiers_.on_device() &&
-                         tiers_.host_memory.allocation_bytes(r.charge()) <= host.limit_bytes() - host.reserved_bytes();
-  if (!tiers_.spill.is_enabled() && !fits_host) return false;
+  if (!tiers_.spill.is_enabled()) {
+    if (!tiers_.on_device()) return false;
+    const auto missing = [&] {
+      const local::Budget& host = tiers_.host_budget;
+      return tiers_.host_memory.allocation_bytes(r.charge()) - (host.limit_bytes() - host.reserved_bytes());
+    };
+    if (missing() > 0) reclaim(missing());
+    if (missing() > 0) return false;
+  }
   r.spilling = true;
   begin_move(r);
   spilling_bytes_ += r.charge();

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 
 #include "quarry/scheduler/blocks/block_table.h"
 #include "quarry/scheduler/blocks/reserved_bytes.h"
@@ -106,11 +108,16 @@ class Blocks {
   // --- eviction ---
 
   // Evicts until so many bytes are free, blocks whose next use is farthest first and after `before_order`; false where
-  // that is not so now. -1: for staging memory. `busy`: the tasks that are admitted keep every thread at work.
-  bool evict_for(int64_t bytes, int64_t before_order, bool busy);
+  // that is not so now. -1: for staging memory. Tasks that are admitted: none, some, or so many that every thread is at
+  // work.
+  enum class Load : uint8_t { idle, some, busy };
+  bool evict_for(int64_t bytes, int64_t before_order, Load load);
   // One block; false where there is none. The second: one of those named.
   bool evict_farthest(int64_t before_order);
   bool evict_one_of(std::span<const BlockId> blocks);
+  // What others keep in host memory and can make again (Executor::set_reclaim()); false where there is nothing.
+  void set_reclaim(std::function<int64_t(int64_t bytes)> reclaim) { reclaim_ = std::move(reclaim); }
+  bool reclaim(int64_t bytes) { return reclaim_ && reclaim_(bytes) > 0; }
 
   // --- moves between tiers and reads, without the lock ---
 
@@ -154,6 +161,7 @@ class Blocks {
   WorkQueue& io_queue_;
   ReservedBytes reserved_;
   EvictionQueue candidates_;
+  std::function<int64_t(int64_t bytes)> reclaim_;
   int64_t freed_soon_bytes_ = 0;
   int64_t spilling_bytes_ = 0;
   int64_t moves_ = 0;  // queued or under way

@@ -183,8 +183,9 @@ void Core::run(Graph& graph, const std::function<void()>& watch, const ShortRun*
     const std::exception_ptr error = std::exchange(cancelled_before_, nullptr);
     std::rethrow_exception(error);
   }
-  const int64_t held = unmovable_bytes(graph);
   const int64_t limit = tiers_.memory_budget.limit_bytes();
+  int64_t held = unmovable_bytes(graph);
+  if (!on_device_ && least > limit - held && blocks_.reclaim(least + held - limit)) held = unmovable_bytes(graph);
   if (least > limit - held) {
     callbacks_.drop_waiting();
     std::string message =
@@ -307,7 +308,7 @@ void Core::let_compute_begin(Guard& guard) {
 void Core::advance() {
   admission_.pause();
   if (staging_requests_.bytes > 0) {
-    blocks_.evict_for(staging_requests_.bytes, /*before_order=*/-1, /*busy=*/false);
+    blocks_.evict_for(staging_requests_.bytes, /*before_order=*/-1, Blocks::Load::idle);
     return;
   }
   if (!graph_ || stopping_) return;
@@ -473,6 +474,17 @@ local::Reservation Core::reserve_outside(int64_t bytes) {
   local::Reservation reservation = staging_.reserve(bytes);
   tiers_.host_memory.free_unused();
   return reservation;
+}
+
+local::Reservation Core::try_reserve_outside(int64_t bytes) {
+  if (on_device_) return tiers_.host_budget.try_reserve(bytes);
+  Guard guard(*this);
+  return blocks_.reserve_for_others(bytes);
+}
+
+void Core::set_reclaim(std::function<int64_t(int64_t bytes)> reclaim) {
+  Guard guard(*this);
+  blocks_.set_reclaim(std::move(reclaim));
 }
 
 void Core::drop_stored(int32_t index) {

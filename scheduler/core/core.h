@@ -69,6 +69,8 @@ class Core {
   std::shared_ptr<StoredBlock> stored_block(BlockId block);
   void forget_blocks();
   local::Reservation reserve_outside(int64_t bytes);
+  local::Reservation try_reserve_outside(int64_t bytes);
+  void set_reclaim(std::function<int64_t(int64_t bytes)> reclaim);
   const ExecutorConfig& config() const { return config_; }
   Tiers& tiers() { return tiers_; }
   local::MemoryResource& staging() { return staging_; }

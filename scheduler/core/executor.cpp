@@ -77,6 +77,8 @@ local::Budget& Executor::host_budget() { return core_->tiers().host_budget; }
 local::MemoryResource& Executor::staging() { return core_->staging(); }
 void Executor::forget_blocks() { core_->forget_blocks(); }
 local::Reservation Executor::reserve_outside(int64_t bytes) { return core_->reserve_outside(bytes); }
+local::Reservation Executor::try_reserve_outside(int64_t bytes) { return core_->try_reserve_outside(bytes); }
+void Executor::set_reclaim(std::function<int64_t(int64_t bytes)> reclaim) { core_->set_reclaim(std::move(reclaim)); }
 void Executor::note_arrival() { core_->note_arrival(); }
 std::string Executor::describe_waits() const { return core_->describe_waits(); }
 

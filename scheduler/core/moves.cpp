@@ -155,11 +155,12 @@ local::Reservation Core::evict_host_for(Guard& guard, int64_t bytes, int64_t aft
       victim_clean = clean;
       victim_index = index;
     });
-    if (!victim) return {};
-    if (victim_clean) {
+    if (victim && victim_clean) {
       blocks_.drop_host(*victim);
       continue;
     }
+    if (blocks_.reclaim(bytes - (tiers_.host_budget.limit_bytes() - tiers_.host_budget.reserved_bytes()))) continue;
+    if (!victim) return {};
     if (!tiers_.spill.is_enabled() || table.next_use(*victim) <= after_use) return {};
     const int64_t begin_ns = local::trace_clock_ns();
     const void* const host = victim->host;

@@ -384,6 +384,99 @@ TEST_P(ExecutorBlocksTest, BlocksMakeWayForMemoryOutside) {
   EXPECT_EQ(words_of(*executor, *stored), expected);
 }
 
+// A cache beside the blocks, as Executor::set_reclaim() has it.
+struct Cache {
+  Executor& executor;
+  local::Reservation memory;
+  int calls = 0;
+
+  Cache(Executor& of, int64_t bytes) : executor(of), memory(of.try_reserve_outside(bytes)) {
+    executor.set_reclaim([this](int64_t wanted) {
+      ++calls;
+      const int64_t given = std::min(wanted, memory.bytes());
+      if (given > 0) memory.split(given).release();
+      return given;
+    });
+  }
+  ~Cache() { executor.set_reclaim(nullptr); }
+};
+
+TEST_P(ExecutorBlocksTest, OnlyFreeBytesAreReservedOutsideWithoutWaiting) {
+  const auto executor = Executor::create(config_for(GetParam(), 64 << 10));
+  const bool cpu = GetParam() == DeviceKind::cpu;
+  local::Budget& budget = cpu ? executor->memory_budget() : executor->host_budget();
+  const int64_t before = budget.reserved_bytes(), free_bytes = budget.limit_bytes() - before;
+  {
+    const local::Reservation most = executor->try_reserve_outside(free_bytes);
+    EXPECT_EQ(most.bytes(), free_bytes);
+    EXPECT_FALSE(executor->try_reserve_outside(64));
+  }
+  EXPECT_EQ(budget.reserved_bytes(), before);
+}
+
+TEST_P(ExecutorBlocksTest, ACacheMakesWayBeforeBlocksThatAreStillRead) {
+  const bool cpu = GetParam() == DeviceKind::cpu;
+  ExecutorConfig config = config_for(GetParam(), 64 << 10);
+  if (!cpu) config.host_bytes = (256 + 64) << 10;
+  const auto executor = Executor::create(config);
+  // The first block is read again at the end. On a device it goes to the pinned tier, which the cache fills.
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  const BlockId first = graph.add_block(30 << 10), second = graph.add_block(cpu ? 30 << 10 : 60 << 10);
+  const BlockId last = graph.add_block(1 << 10, 0, true);
+  add(graph, {.body = body, .outputs = {first}});
+  add(graph, {.body = body, .outputs = {second}});
+  add(graph, {.body = body, .inputs = {first}, .outputs = {last}});
+  Cache cache(*executor, cpu ? 30 << 10 : 60 << 10);
+  ASSERT_GT(cache.memory.bytes(), 0);
+  executor->run(graph);
+  EXPECT_GT(cache.calls, 0);
+  EXPECT_LT(cache.memory.bytes(), cpu ? 30 << 10 : 60 << 10);
+  if (cpu) {
+    EXPECT_EQ(executor->statistics().spilled_bytes, 0);
+  }
+  std::vector<uint64_t> of_first(30 * 128), expected(128);
+  mix(0, {}, {{of_first.data(), 30 << 10}});
+  mix(2, {{of_first.data(), 30 << 10}}, {{expected.data(), 1 << 10}});
+  EXPECT_EQ(words_of(*executor, *executor->stored_block(last)), expected);
+}
+
+// On a device blocks need other memory.
+TEST(ExecutorCache, StaysWhereBlocksThatNobodyReadsCanGo) {
+  const auto executor = Executor::create(config_for(DeviceKind::cpu, 64 << 10));
+  Graph graph;
+  const int32_t body = graph.add_body(std::make_unique<Mix>());
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < 8; ++i) {
+    blocks.push_back(graph.add_block(16 << 10, 0, true));
+    add(graph, {.body = body, .outputs = {blocks.back()}});
+  }
+  Cache cache(*executor, 30 << 10);
+  executor->run(graph);
+  EXPECT_EQ(cache.memory.bytes(), 30 << 10);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    std::vector<uint64_t> expected(16 * 128);
+    mix(static_cast<int64_t>(i), {}, {{expected.data(), 16 << 10}});
+    EXPECT_EQ(words_of(*executor, *executor->stored_block(blocks[i])), expected) << i;
+  }
+}
+
+TEST_P(ExecutorBlocksTest, ACacheMakesWayForATaskThatNeedsAllMemory) {
+  for (const bool spills : {true, false}) {
+    ExecutorConfig config = config_for(GetParam(), 64 << 10);
+    if (!spills) config.spill_dir = "";
+    const auto executor = Executor::create(config);
+    Graph graph;
+    const int32_t body = graph.add_body(std::make_unique<Mix>());
+    const BlockId block = graph.add_block(64 << 10, 0, true);
+    add(graph, {.body = body, .outputs = {block}});
+    Cache cache(*executor, 30 << 10);
+    ASSERT_EQ(cache.memory.bytes(), 30 << 10);
+    EXPECT_NO_THROW(executor->run(graph));
+    EXPECT_EQ(cache.memory.bytes(), GetParam() == DeviceKind::cpu ? 0 : 30 << 10);
+  }
+}
+
 TEST(ExecutorStaging, IsReusedOnlyBehindTheStream) {
   // Each task fills staging memory and queues a copy out of it; the next one must not overwrite it before. (Tasks on
   // the CPU use their scratch.)
