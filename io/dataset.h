@@ -20,7 +20,8 @@
 
 namespace quarry::io {
 
-class Format;  // io/format.h
+class Format;        // io/format.h
+class CachedChunks;  // io/chunk_cache.h
 
 struct DatasetInfo {
   std::string file;    // path as given
@@ -81,6 +82,12 @@ class Dataset {
 
   // Bytes read from the file by this object so far.
   virtual int64_t bytes_read() const = 0;
+
+  // Where a part of a chunk costs reading and decoding all of it: the bytes of a decoded chunk; else 0.
+  virtual int64_t decoded_chunk_bytes() const { return 0; }
+  // From here on reads keep decoded chunks there for each other; null: no more. Reads that are under way end as they
+  // began. Of data sets that have decoded_chunk_bytes().
+  virtual void keep_chunks(std::shared_ptr<CachedChunks> /*cache*/) {}
 };
 
 // One object of a file, for `quarry info`.

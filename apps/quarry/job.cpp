@@ -227,6 +227,8 @@ nlohmann::json statistics_json(const RunStatistics& totals, double wall_seconds)
   }
   return {{"wall_seconds", wall_seconds},
           {"read_bytes", totals.read_bytes},
+          {"decoded_bytes", totals.decoded_bytes},
+          {"reread_bytes", totals.reread_bytes},
           {"written_bytes", totals.written_bytes},
           {"spilled_bytes", totals.spilled_bytes},
           {"restored_bytes", totals.restored_bytes},
@@ -275,6 +277,16 @@ void Job::write_reports(double wall_seconds) {
   });
 }
 
+void Job::note_reread(const RunStatistics& totals) {
+  constexpr int64_t kLeastBytes = 16 << 20, kLeastPart = 20;
+  if (totals.reread_bytes < std::max(kLeastBytes, totals.read_bytes / kLeastPart)) return;
+  show_note(
+      fmt::format("{} of the {} that were read had been read and decoded before: the file's chunks that several "
+                  "tasks want did not all fit the budget; a larger --memory, or --chunks that are multiples of "
+                  "the file's, may avoid that",
+                  format_bytes(totals.reread_bytes), format_bytes(totals.read_bytes)));
+}
+
 void Job::finish() {
   if (progress_) progress_->finish();
   {
@@ -284,6 +296,7 @@ void Job::finish() {
   if (options_.plan()) return;  // nothing ran
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   const RunStatistics totals = runtime_->total_statistics();  // before the ceilings are measured, which moves bytes too
+  note_reread(totals);
   if (wants_trace()) write_reports(seconds);
   if (const local::OptionValue file = options_.value(Option::stats); file.is_given()) {
     on_root([&] { write_text(file.text(), statistics_json(totals, seconds).dump(2) + "\n"); });

@@ -62,6 +62,7 @@ class Job {
   void check_report_files() const;
   // Writes the files of --trace and --report. Collective.
   void write_reports(double wall_seconds);
+  void note_reread(const RunStatistics& totals);
 
   CommonOptions options_;
   report::RunReport report_;

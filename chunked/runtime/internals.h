@@ -50,6 +50,7 @@ struct Runtime::Internals {
   // Attributes of every data set that is written, beside its chunks: who made it.
   std::map<std::string, std::string> provenance;
   std::atomic<int64_t> read_bytes{0}, written_bytes{0}, stolen_chunks{0};
+  std::atomic<int64_t> decoded_bytes{0}, reread_bytes{0};
   std::atomic<int64_t> flops{0};  // of matrix products
 };
 

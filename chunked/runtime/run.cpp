@@ -14,6 +14,7 @@
 #include "quarry/chunked/runtime/budget.h"
 #include "quarry/chunked/runtime/host_value.h"
 #include "quarry/chunked/runtime/internals.h"
+#include "quarry/chunked/runtime/kept_chunks.h"
 #include "quarry/chunked/runtime/last_values.h"
 #include "quarry/chunked/runtime/machine_rates.h"
 #include "quarry/chunked/runtime/plan_cache.h"
@@ -91,9 +92,15 @@ LoweringContext lowering_context(Runtime& runtime, Service* service) {
   return context;
 }
 
+// Of memory of the host, that tasks need.
+int64_t needed_bytes(const Lowered& lowered, Runtime& runtime) {
+  return runtime.device().kind == local::DeviceKind::cpu ? least_budget(lowered.graph, runtime)
+                                                         : needed_host_bytes(lowered, runtime.host_bytes(), runtime);
+}
+
 // States of chunks that were computed for other ranks stay within a part of the budget that no task needs, so that they
 // never hold up admission.
-void allow_stealing(Runtime& runtime, Service& service, const scheduler::Graph& graph) {
+void allow_stealing(Runtime& runtime, Service& service, const scheduler::Graph& graph, int64_t kept_bytes) {
   if (!runtime.is_stealing()) return;
   const bool on_cpu = runtime.device().kind == local::DeviceKind::cpu;
   local::Budget& budget = on_cpu ? runtime.executor().memory_budget() : runtime.executor().host_budget();
@@ -102,7 +109,7 @@ void allow_stealing(Runtime& runtime, Service& service, const scheduler::Graph& 
     return runtime.device_kinds()[static_cast<size_t>(rank)] == runtime.device().kind;
   };
   settings.budget = &budget;
-  const int64_t free_bytes = on_cpu ? budget.limit_bytes() - least_budget(graph, runtime) : 0;
+  const int64_t free_bytes = on_cpu ? budget.limit_bytes() - least_budget(graph, runtime) - kept_bytes : 0;
   settings.limit_bytes = local::memory_policy::stolen_bytes(budget.limit_bytes(), free_bytes, !on_cpu);
   settings.on_stolen = [&runtime] { ++runtime.internals().stolen_chunks; };
   service.stealing().configure(std::move(settings));
@@ -201,7 +208,10 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     if (notes_fetches && take_fetches(*lowered, notes, note_bytes, communicator.rank(), *service)) return;
     exchange_fetches(*lowered, communicator, *service);
   });
-  allow_stealing(runtime, *service, lowered->graph);
+  const std::vector<plan::FileReads> file_reads = plan::file_reads(plan);
+  const KeptChunks kept_chunks(file_reads, runtime.executor(),
+                               file_reads.empty() ? 0 : needed_bytes(*lowered, runtime));
+  allow_stealing(runtime, *service, lowered->graph, kept_chunks.given_bytes());
   LastValues last = last_values(plan, sinks, to_host, internals.owners);
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);
@@ -215,6 +225,8 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     throw;
   }
   internals.read_bytes += bytes_read(datasets) - read_before;
+  internals.decoded_bytes += kept_chunks.decoded_bytes();
+  internals.reread_bytes += kept_chunks.reread_bytes();
   for (const plan::Stage& stage : plan.stages) {
     if (const int64_t flops = plan::product_flops(stage); flops > 0) {
       const int64_t mine = internals.owners.owned(stage.owners, stage.grid, runtime.rank()).size();
@@ -375,6 +387,19 @@ std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan
 
 namespace {
 
+// Of the files of a plan; of the rank that can keep least, as if it did all.
+int64_t reread_bytes(const plan::Plan& plan, int64_t needed, Runtime& runtime) {
+  const std::vector<plan::FileReads> reads = plan::file_reads(plan);
+  const bool on_cpu = runtime.device().kind == local::DeviceKind::cpu;
+  const int64_t budget = on_cpu ? runtime.memory_bytes() : runtime.host_bytes();
+  const auto kept = static_cast<double>(kept_bytes(reads, budget, budget - needed));
+  double bytes[] = {0};
+  for (const plan::FileReads& one : reads) bytes[0] += one.reread_bytes(kept);
+  runtime.communicator().all_reduce(bytes, comm::ReduceOp::max);
+  constexpr double kMostBytes = 9e18;
+  return static_cast<int64_t>(std::min(bytes[0], kMostBytes));
+}
+
 PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
   constexpr double kMeasuring = 0.25;  // seconds
   Runtime& runtime = Runtime::current();
@@ -403,6 +428,7 @@ PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
     summary.each.push_back(summary_of(stage));
   }
   int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes};
+  const int64_t needed = needed_bytes(*lowered, runtime);
   if (lowered->grouped) {  // in less memory, chunks do not share tasks
     context.memory_bytes = 0;
     lowered = lower(plan, sinks, context);
@@ -417,6 +443,7 @@ PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
   summary.tasks = sums[0];
   summary.read_bytes = sums[1];
   summary.write_bytes = sums[2];
+  summary.reread_bytes = reread_bytes(plan, needed, runtime);
   summary.least_bytes = least[0];
   summary.memory_bytes = given[0];
   return summary;
@@ -430,10 +457,14 @@ PlanSummary summarize_with_time(const Nodes& nodes, bool write) { return summary
 std::string describe(const PlanSummary& summary) {
   const auto with_unit = [](int64_t bytes) { return fmt::format("{} bytes ({})", bytes, local::format_bytes(bytes)); };
   return fmt::format(
-      "{}{}chunks: {}\ntasks: {}\nreads: {}\nwrites: {}\npasses: {}\n{}least budget: {} per rank\n"
+      "{}{}chunks: {}\ntasks: {}\nreads: {}{}\nwrites: {}\npasses: {}\n{}least budget: {} per rank\n"
       "given budget: {} per rank{}\n",
       summary.stages, summary.stages.ends_with('\n') ? "" : "\n", local::format_count(summary.chunks),
       local::format_count(summary.tasks), local::format_bytes(summary.read_bytes),
+      summary.reread_bytes == 0
+          ? ""
+          : fmt::format(", and about {} of the file again, as its chunks are cut and do not all fit the budget",
+                        local::format_bytes(summary.reread_bytes)),
       local::format_bytes(summary.write_bytes), summary.passes, summary.changes, with_unit(summary.least_bytes),
       with_unit(summary.memory_bytes), summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
 }

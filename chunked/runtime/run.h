@@ -33,6 +33,7 @@ struct PlanSummary {
   std::string changes;  // what they changed, a line for each that did
   int64_t chunks = 0, tasks = 0;
   int64_t read_bytes = 0, write_bytes = 0;
+  int64_t reread_bytes = 0;  // stored bytes of chunks that are read again, as they cannot be kept in this budget
   int64_t least_bytes = 0;   // per rank
   int64_t memory_bytes = 0;  // per rank, given
   double seconds = 0;        // that it is thought to take; 0: no rates were given

@@ -64,6 +64,9 @@ int64_t free_host_bytes();
 struct RunStatistics {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, restored_bytes = 0, communicated_bytes = 0, tasks = 0;
   int64_t stolen_chunks = 0;  // computed for other ranks
+  // Of files whose chunks are decoded as a whole: bytes that were decoded; of read_bytes, those that the same run had
+  // read before, as its chunks cut the file's and there was no memory to keep these.
+  int64_t decoded_bytes = 0, reread_bytes = 0;
   int64_t peak_device_bytes = 0, peak_host_bytes = 0;
   double queue_busy_seconds[detail::kQueueCount] = {};
 };

@@ -11,6 +11,8 @@ RunStatistics Runtime::statistics() const {
   RunStatistics s;
   s.read_bytes = impl_->internals.read_bytes;
   s.written_bytes = impl_->internals.written_bytes;
+  s.decoded_bytes = impl_->internals.decoded_bytes;
+  s.reread_bytes = impl_->internals.reread_bytes;
   s.spilled_bytes = from.spilled_bytes;
   s.restored_bytes = from.restored_bytes;
   s.communicated_bytes = impl_->communicator->bytes_sent() - impl_->sent_before;
@@ -25,8 +27,8 @@ RunStatistics Runtime::statistics() const {
 RunStatistics Runtime::total_statistics() {
   comm::agree(communicator(), nullptr, {"total_statistics"});
   RunStatistics s = statistics();
-  int64_t sums[] = {s.read_bytes,         s.written_bytes, s.spilled_bytes, s.restored_bytes,
-                    s.communicated_bytes, s.tasks,         s.stolen_chunks};
+  int64_t sums[] = {s.read_bytes, s.written_bytes, s.spilled_bytes, s.restored_bytes, s.communicated_bytes,
+                    s.tasks,      s.stolen_chunks, s.decoded_bytes, s.reread_bytes};
   int64_t peaks[] = {s.peak_device_bytes, s.peak_host_bytes};
   communicator().all_reduce(std::span(sums), comm::ReduceOp::sum);
   communicator().all_reduce(std::span(peaks), comm::ReduceOp::max);
@@ -38,6 +40,8 @@ RunStatistics Runtime::total_statistics() {
   s.communicated_bytes = sums[4];
   s.tasks = sums[5];
   s.stolen_chunks = sums[6];
+  s.decoded_bytes = sums[7];
+  s.reread_bytes = sums[8];
   s.peak_device_bytes = peaks[0];
   s.peak_host_bytes = peaks[1];
   return s;

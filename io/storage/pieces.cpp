@@ -29,6 +29,23 @@ AscendingRegion::AscendingRegion(const local::Region& region, const Dims& shape)
   }
 }
 
+CachedChunks::Box taken_box(const AscendingRegion& region, const Part& part, const Dims& shape, const Dims& block,
+                            const Dims& overlap) {
+  const int ndim = block.size();
+  CachedChunks::Box box{Dims::filled(ndim), Dims::filled(ndim), Dims::filled(ndim)};
+  for (int d = 0; d < ndim; ++d) {
+    const int64_t origin = region.low[d] + part.at[d] * region.step[d] - part.first[d];
+    box.extent[d] = std::min(block[d], shape[d] - origin);
+    box.begin[d] = part.first[d] < region.step[d] ? 0 : part.first[d];
+    const int64_t left = (box.extent[d] - part.first[d] - 1) / region.step[d] + 1;  // elements up to the chunk's end
+    box.end[d] = part.count[d] >= left ? box.extent[d] : part.first[d] + part.count[d] * region.step[d];
+    if (overlap.empty() || overlap[d] == 0) continue;
+    const int64_t end = region.low[d] + (region.count[d] - 1) * region.step[d] + 1;
+    if (end < shape[d]) box.end[d] = std::clamp(end - overlap[d] - origin, box.begin[d], box.end[d]);
+  }
+  return box;
+}
+
 PartCursor::PartCursor(const AscendingRegion& region, const Dims& shape, const Dims& block)
     : region_(region),
       block_(block),

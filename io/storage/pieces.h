@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "quarry/io/chunk_cache.h"
 #include "quarry/io/dataset.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/shape.h"
@@ -34,6 +35,12 @@ struct Part {
   local::Dims at;      // ascending indices of that element in the region
   local::Dims count;
 };
+
+// What a part takes of its block of `block` elements, for a cache: steps take what they pass over, so that parts which
+// go on from each other leave nothing between them; of the last `overlap` (or empty) elements of a region the next one
+// takes its part.
+CachedChunks::Box taken_box(const AscendingRegion& region, const Part& part, const local::Dims& shape,
+                            const local::Dims& block, const local::Dims& overlap);
 
 // Visits the blocks of a grid that a region touches, in C order.
 class PartCursor {

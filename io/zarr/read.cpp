@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "quarry/io/byte_file.h"
+#include "quarry/io/chunk_cache.h"
 #include "quarry/io/storage/bytes.h"
 #include "quarry/io/storage/objects.h"
 #include "quarry/io/storage/pieces.h"
@@ -93,8 +94,19 @@ class ZarrDataset final : public Dataset {
     Dims span = spans_;
     for (int d = 0; d < span.size(); ++d) span[d] *= ascending.step[d];
     Piece piece;
+    const std::shared_ptr<CachedChunks> kept = kept_.get();
     for (Part part; cursor.next(part);) {
-      const std::byte* const block = load(part.number, scratch);
+      using State = CachedChunks::Hold::State;
+      CachedChunks::Hold hold;
+      if (kept) {
+        const CachedChunks::Box box = taken_box(ascending, part, metadata_.info.shape, block_, kept->reads().overlap);
+        if (kept->wants(part.number, box)) hold = kept->take(part.number, box, /*wait=*/true);
+      }
+      const std::byte* block = hold.data();
+      if (hold.state() != State::ready) {
+        block = load(part.number, hold.state() == State::open ? hold.data() : scratch.data(), scratch, kept.get());
+        if (block && hold.state() == State::open) hold.publish();
+      }
       const std::byte* base = block ? block : metadata_.fill.data();
       for (int d = 0; block && d < span.size(); ++d) base += part.first[d] * spans_[d];
       cut_pieces(part.count, span, item_, /*dense_from=*/0, std::max(kPieceBytes, item_),
@@ -107,6 +119,8 @@ class ZarrDataset final : public Dataset {
     }
   }
   int64_t bytes_read() const override { return bytes_read_; }
+  int64_t decoded_chunk_bytes() const override { return block_bytes_; }
+  void keep_chunks(std::shared_ptr<CachedChunks> chunks) override { kept_.attach(std::move(chunks)); }
 
  private:
   static Dims spans_of(const Dims& block, int64_t item, bool fortran) {
@@ -130,8 +144,8 @@ class ZarrDataset final : public Dataset {
     return metadata_.keys.of(at);
   }
 
-  // The chunk decoded at the beginning of the scratch; null where it was never written.
-  const std::byte* load(int64_t number, std::span<std::byte> scratch) const {
+  // The chunk decoded at `to`, which may be the beginning of the scratch; null where it was never written.
+  const std::byte* load(int64_t number, std::byte* to, std::span<std::byte> scratch, CachedChunks* kept) const {
     const std::string path = folder_ + "/" + key(number);
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0 && errno == ENOENT) return nullptr;
@@ -140,11 +154,12 @@ class ZarrDataset final : public Dataset {
       const int64_t most = most_stored_bytes(block_bytes_);
       if (file.size() > most)
         throw local::IoError(fmt::format("it has {} bytes, of a chunk of {}", file.size(), block_bytes_));
-      const auto block = scratch.first(static_cast<size_t>(block_bytes_));
+      const std::span block(to, static_cast<size_t>(block_bytes_));
       auto rest = scratch.subspan(static_cast<size_t>(local::align_up(block_bytes_, 64)));
       const auto stored = rest.first(static_cast<size_t>(file.size()));
       file.read_at(0, stored);
       bytes_read_.fetch_add(file.size(), std::memory_order_relaxed);
+      if (kept) kept->note_read(number, file.size());
       decode(metadata_.codecs, stored, block, rest.subspan(static_cast<size_t>(most), static_cast<size_t>(2 * most)));
       if (metadata_.info.dtype == local::DType::bool_) normalize_bools(block.data(), block_bytes_);
       return block.data();
@@ -161,6 +176,7 @@ class ZarrDataset final : public Dataset {
   const Dims spans_;
   const std::string folder_;
   mutable std::atomic<int64_t> bytes_read_{0};
+  AttachedChunks kept_;
 };
 
 std::map<std::string, Attribute> attributes_of_group(const fs::path& folder, Node node) {

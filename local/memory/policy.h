@@ -63,6 +63,17 @@ constexpr int64_t stolen_bytes(int64_t budget, int64_t free_bytes, bool on_devic
   return std::clamp<int64_t>(on_device ? most : free_bytes, 0, most);
 }
 
+// --- decoded chunks of files, kept for reads that want other parts of them: on the CPU in the memory budget, on a
+// device in the pinned tier ---
+
+// Only while a run reads chunks again, and of bytes that no task needs, of which others get as many. Where all that is
+// wanted does not fit, a part of the budget: what it saves is a part only, while fewer tasks run ahead.
+inline constexpr int64_t kChunkCachePart = 4;
+constexpr int64_t chunk_cache_bytes(int64_t budget, int64_t free_bytes, int64_t wanted_bytes) {
+  const int64_t most = std::max<int64_t>(free_bytes / 2, 0);
+  return wanted_bytes <= most ? wanted_bytes : std::min(most, budget / kChunkCachePart);
+}
+
 // --- messages between ranks: on the CPU in the memory budget, on a device in the pinned tier ---
 
 // Pieces of large blocks; as small as a part of the budget so that the buffers stay below a few percent of it.

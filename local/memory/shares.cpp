@@ -10,6 +10,12 @@ namespace {
 
 namespace policy = memory_policy;
 
+// Where no task needs much.
+MemoryShare chunk_cache_share(int64_t budget) {
+  return {"decoded chunks of files that are read again, of what no task needs",
+          policy::chunk_cache_bytes(budget, budget, budget / 2), /*at_most=*/true};
+}
+
 int64_t message_bytes(int64_t budget, const RankMemory& rank) {
   return rank.ranks > 1 ? policy::message_bytes(budget, rank.message_buffers) : 0;
 }
@@ -33,6 +39,7 @@ void add_compute_shares(MemoryTier& tier, const RankMemory& rank) {
                            /*at_most=*/true});
     return;
   }
+  tier.shares.push_back(chunk_cache_share(tier.bytes));
   if (rank.steals && rank.ranks > 1) {
     tier.shares.push_back({"results of chunks stolen from other ranks, of what no task needs",
                            policy::stolen_bytes(tier.bytes, for_tasks, on_device), /*at_most=*/true});
@@ -53,6 +60,7 @@ void add_pinned_shares(MemoryTier& tier, const RankMemory& rank) {
   tier.shares.push_back(
       {fmt::format("staging of files: pieces of {}, two for each of {} threads", format_bytes(piece), rank.io_threads),
        2 * rank.io_threads * piece, /*at_most=*/true});
+  tier.shares.push_back(chunk_cache_share(tier.bytes));
   if (rank.steals && rank.ranks > 1) {
     tier.shares.push_back({"results of chunks stolen from other ranks",
                            policy::stolen_bytes(tier.bytes, /*free_bytes=*/0, /*on_device=*/true), /*at_most=*/true});

@@ -34,6 +34,12 @@ Dims scaled(const Dims& spans, const Dims& step) {
   return out;
 }
 
+// Whether an entry goes into one read with neighbours that begin and end there.
+bool is_near(const ChunkEntry& entry, int64_t begin, int64_t end, std::span<std::byte> buffer) {
+  return entry.address >= end && entry.address - end <= kGapBytes &&
+         entry.address + entry.bytes - begin <= static_cast<int64_t>(buffer.size());
+}
+
 // Bytes of a block of a valid data set; blocks of a library-only one are not used.
 int64_t block_size(const Dims& block, int array_axes, int64_t record) {
   int64_t bytes = record;
@@ -197,16 +203,88 @@ void Hdf5Dataset::for_each_block(const AscendingRegion& region, std::span<std::b
     }
     group.clear();
     const int64_t begin = entry->address;
-    int64_t bytes = 0;
+    int64_t end = begin;
     do {
       group.emplace_back(part, *entry);
-      bytes += entry->bytes;
+      end = entry->address + entry->bytes;
       more = cursor.next(part);
       entry = more ? index.find(part.number) : std::nullopt;
-    } while (entry && entry->address == begin + bytes && bytes + entry->bytes <= static_cast<int64_t>(buffer.size()) &&
-             group.size() < kMaxGroup && whole(part));
-    load(begin, buffer.first(static_cast<size_t>(bytes)));
+    } while (entry && is_near(*entry, begin, end, buffer) && group.size() < kMaxGroup && whole(part));
+    load(begin, buffer.first(static_cast<size_t>(end - begin)));
     for (const auto& [member, stored] : group) f(member, &stored, buffer.data() + (stored.address - begin));
+  }
+}
+
+template <class Place, class F>
+void Hdf5Dataset::for_each_decoded(const AscendingRegion& region, const Buffers& buffers, Place&& place, F&& f) const {
+  using Hold = CachedChunks::Hold;
+  struct Member {
+    Part part;
+    ChunkEntry entry;
+    Hold hold;
+  };
+  const std::shared_ptr<CachedChunks> kept = kept_.get();
+  const ChunkIndex& index = stored_.storage.index;
+  PartCursor cursor(region, stored_.info.shape, block_);
+  std::vector<Member> group;
+  Part part;
+  bool more = true;
+  std::optional<ChunkEntry> entry;
+  Hold hold;
+  const auto next = [&] {
+    more = cursor.next(part);
+    entry = more ? index.find(part.number) : std::nullopt;
+    hold = {};
+  };
+  const auto take = [&](bool wait) {
+    if (!kept) return;
+    const CachedChunks::Box box = taken_box(region, part, stored_.info.shape, block_, kept->reads().overlap);
+    hold = kept->wants(part.number, box) ? kept->take(part.number, box, wait) : Hold();
+  };
+  next();
+  while (more) {
+    if (!entry) {
+      f(part, nullptr);
+      next();
+      continue;
+    }
+    if (hold.state() != Hold::State::ready) take(/*wait=*/true);
+    if (hold.state() == Hold::State::ready) {
+      f(part, hold.data());
+      next();
+      continue;
+    }
+    group.clear();
+    const int64_t begin = entry->address;
+    do {
+      group.push_back({part, *entry, std::move(hold)});
+      next();
+      if (!entry || group.size() == kMaxGroup) break;
+      const ChunkEntry& last = group.back().entry;
+      if (!is_near(*entry, begin, last.address + last.bytes, buffers.stored)) break;
+      take(/*wait=*/false);
+    } while (hold.state() != Hold::State::ready && hold.state() != Hold::State::busy);
+    const ChunkEntry& last = group.back().entry;
+    load(begin, buffers.stored.first(static_cast<size_t>(last.address + last.bytes - begin)));
+    // First what others may be waiting for.
+    for (Member& member : group) {
+      if (kept) kept->note_read(member.entry.number, member.entry.bytes);
+      if (member.hold.state() != Hold::State::open) continue;
+      decode(member.entry, buffers.stored.data() + (member.entry.address - begin),
+             {member.hold.data(), static_cast<size_t>(block_bytes_)}, buffers.unshuffle);
+      member.hold.publish();
+    }
+    for (Member& member : group) {
+      const std::byte* block = member.hold.data();
+      if (!block) {
+        std::byte* const wanted = place(member.part);
+        const std::span<std::byte> to = wanted ? std::span(wanted, static_cast<size_t>(block_bytes_)) : buffers.block;
+        decode(member.entry, buffers.stored.data() + (member.entry.address - begin), to, buffers.unshuffle);
+        block = to.data();
+      }
+      f(member.part, block);
+      member.hold = {};
+    }
   }
 }
 
@@ -260,8 +338,12 @@ void Hdf5Dataset::visit_direct(const AscendingRegion& region, std::span<std::byt
       return;
     }
     case Storage::Kind::chunked: {
+      if (filtered()) {
+        return for_each_decoded(
+            region, buffers, [](const Part&) -> std::byte* { return nullptr; },
+            [&](const Part& part, const std::byte* block) { visit_memory(region, part, block, piece, consume); });
+      }
       const auto whole = [&](const Part& part) {
-        if (filtered()) return true;
         if (block_bytes_ > kPieceBytes / 2) return false;
         return block_bytes_ <= kSmallChunkBytes || local::element_count(part.count) * item_ >= block_bytes_ / 2;
       };
@@ -269,9 +351,7 @@ void Hdf5Dataset::visit_direct(const AscendingRegion& region, std::span<std::byt
                      [&](const Part& part, const ChunkEntry* entry, const std::byte* bytes) {
                        if (!entry) return visit_memory(region, part, nullptr, piece, consume);
                        if (!bytes) return visit_stored(region, part, entry->address, buffers.stored, piece, consume);
-                       if (!filtered()) return visit_memory(region, part, bytes, piece, consume);
-                       decode(*entry, bytes, buffers.block, buffers.unshuffle);
-                       visit_memory(region, part, buffers.block.data(), piece, consume);
+                       visit_memory(region, part, bytes, piece, consume);
                      });
       return;
     }
@@ -447,15 +527,16 @@ void Hdf5Dataset::read_filtered(const AscendingRegion& region, std::byte* to, st
     if (!outermost && region.count[d] != block_[d]) chunks_are_runs = false;
     outermost = outermost && block_[d] == 1;
   }
-  for_each_block(
-      region, buffers.stored, [](const Part&) { return true; },
-      [&](const Part& part, const ChunkEntry* entry, const std::byte* bytes) {
+  for_each_decoded(
+      region, buffers,
+      [&](const Part& part) -> std::byte* {
+        return chunks_are_runs && part.count == block_ ? to + dot(part.at, strides) : nullptr;
+      },
+      [&](const Part& part, const std::byte* block) {
         std::byte* const place = to + dot(part.at, strides);
-        if (!entry) return copy_box(part.count, item_, stored_.storage.fill.data(), no_spans_, place, strides);
-        if (chunks_are_runs && part.count == block_)
-          return decode(*entry, bytes, {place, static_cast<size_t>(block_bytes_)}, buffers.unshuffle);
-        decode(*entry, bytes, buffers.block, buffers.unshuffle);
-        copy_box(part.count, item_, buffers.block.data() + stored_.storage.field_offset + dot(part.first, spans_),
+        if (block == place) return;
+        if (!block) return copy_box(part.count, item_, stored_.storage.fill.data(), no_spans_, place, strides);
+        copy_box(part.count, item_, block + stored_.storage.field_offset + dot(part.first, spans_),
                  scaled(spans_, region.step), place, strides);
       });
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "quarry/io/chunk_cache.h"
 #include "quarry/io/dataset.h"
 #include "quarry/io/hdf5/format.h"
 #include "quarry/io/hdf5/read/library_reader.h"
@@ -29,6 +30,8 @@ class Hdf5Dataset final : public Dataset {
   void visit(const local::Region& region, std::span<std::byte> scratch,
              const std::function<void(const Piece&)>& consume) const override;
   int64_t bytes_read() const override { return bytes_read_; }
+  int64_t decoded_chunk_bytes() const override { return filtered() && !library_ ? block_bytes_ : 0; }
+  void keep_chunks(std::shared_ptr<CachedChunks> chunks) override { kept_.attach(std::move(chunks)); }
   const StoredDataset& stored() const { return stored_; }
 
  private:
@@ -52,6 +55,10 @@ class Hdf5Dataset final : public Dataset {
   // reading to f. Neighbours on disk are read together.
   template <class Whole, class F>
   void for_each_block(const AscendingRegion& region, std::span<std::byte> buffer, Whole&& whole, F&& f) const;
+  // The same of filtered chunks: f(part, block), null where the chunk is missing. `place(part)`: where the chunk is to
+  // be decoded to, where others do not want it; null: anywhere, which then is block.
+  template <class Place, class F>
+  void for_each_decoded(const AscendingRegion& region, const Buffers& buffers, Place&& place, F&& f) const;
   int64_t block_offset(int64_t number) const;  // in the file; kNoAddress where it is missing
 
   void visit_direct(const AscendingRegion& region, std::span<std::byte> scratch, const Consume& consume) const;
@@ -80,6 +87,7 @@ class Hdf5Dataset final : public Dataset {
   mutable std::mutex file_mutex_;  // no once_flag: a call_once() that throws never ends under ThreadSanitizer
   mutable std::shared_ptr<const ByteFile> file_;
   mutable std::atomic<int64_t> bytes_read_{0};
+  AttachedChunks kept_;
 };
 
 }  // namespace quarry::io::hdf5

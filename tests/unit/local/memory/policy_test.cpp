@@ -79,6 +79,15 @@ TEST(MemoryPolicy, StolenChunksTakeWhatNoTaskNeeds) {
   EXPECT_EQ(memory_policy::stolen_bytes(256 * kMiB, 0, /*on_device=*/true), 4 * kMiB);
 }
 
+TEST(MemoryPolicy, DecodedChunksLeaveTasksMore) {
+  constexpr int64_t kMuch = int64_t{1} << 40;
+  EXPECT_EQ(memory_policy::chunk_cache_bytes(256 * kMiB, 200 * kMiB, kMuch), 64 * kMiB);
+  EXPECT_EQ(memory_policy::chunk_cache_bytes(256 * kMiB, 200 * kMiB, 90 * kMiB), 90 * kMiB);
+  EXPECT_EQ(memory_policy::chunk_cache_bytes(256 * kMiB, 100 * kMiB, kMuch), 50 * kMiB);
+  EXPECT_EQ(memory_policy::chunk_cache_bytes(256 * kMiB, -1, kMuch), 0);
+  EXPECT_EQ(memory_policy::chunk_cache_bytes(256 * kMiB, 200 * kMiB, 0), 0);
+}
+
 TEST(MemoryShares, AddUpToTheBudgetOfTheirTier) {
   for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::cuda, DeviceKind::emulated}) {
     for (const int ranks : {1, 2, 8}) {

@@ -1,0 +1,105 @@
+"""What is read of files: each chunk that is decoded as a whole once, however many tasks and expressions want something of it, as long as the budget allows."""
+
+from support import CliTest, h5py, main, np
+
+ALIGNED = 128  # of 100 x 100 elements of 8 bytes, in the cache
+
+
+class ReadsOfChunks(CliTest):
+    """700 x 500 elements in 7 x 5 compressed chunks of 100 x 100."""
+
+    CHUNKS, CHUNK = 35, 80_000 + ALIGNED
+
+    def setUp(self):
+        super().setUp()
+        self.x = np.round(np.cumsum(np.random.default_rng(0).standard_normal((700, 500)), axis=0), 2)
+        with h5py.File(self.dir / "z.h5", "w") as file:
+            file.create_dataset("x", data=self.x, chunks=(100, 100), compression="gzip", shuffle=True)
+            chunks = file["x"].id
+            self.stored = sum(chunks.get_chunk_info(i).size for i in range(self.CHUNKS))
+
+    def evaluated(self, expression, *options, **more):
+        self.ok("eval", expression, "-i", "x=z.h5:/x", "-o", "o.h5", "--overwrite", "--progress", "off", "--stats", "s.json", *options, **more)
+        return self.read("o.h5")
+
+    def test_each_is_decoded_once(self):
+        x = self.x
+        cases = {
+            "x * 2": x * 2,
+            "x - mean(x)": x - np.mean(x),
+            "x[:-2] - 2 * x[1:-1] + x[2:]": x[:-2] - 2 * x[1:-1] + x[2:],
+            "x[:, :-30] + x[:, 30:]": x[:, :-30] + x[:, 30:],
+            "x[::7, ::3] + 1": x[::7, ::3] + 1,
+            "x[::-1, 3:-5]": x[::-1, 3:-5],
+            "cumsum(x, axis=1)": np.cumsum(x, axis=1),
+            "x.T @ x": x.T @ x,
+        }
+        for ranks, device in [(0, "cpu"), (0, "emulated"), (2, "emulated"), (4, "cpu")]:
+            for chunks in ["150,150", "64,500"][: 1 if ranks else 2]:
+                for expression, expected in cases.items():
+                    with self.subTest(ranks=ranks, device=device, chunks=chunks, expression=expression):
+                        found = self.evaluated(expression, "--chunks", chunks, "--device", device, "--threads", 2, ranks=ranks)
+                        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-7)
+                        stats = self.stats()
+                        self.assertEqual(stats["reread_bytes"], 0)
+                        # What two ranks want is decoded by both.
+                        self.assertLessEqual(stats["decoded_bytes"], max(ranks, 1) * self.CHUNKS * self.CHUNK)
+                        if ranks == 0:
+                            self.assertEqual((stats["decoded_bytes"], stats["read_bytes"]), (self.CHUNKS * self.CHUNK, self.stored))
+
+    def test_chunks_that_agree_are_not_kept(self):
+        self.evaluated("x * 2", "--chunks", "100,100", "--memory", "64MiB")
+        self.assertEqual((self.stats()["decoded_bytes"], self.stats()["reread_bytes"]), (self.CHUNKS * self.CHUNK, 0))
+        self.evaluated("x * 2", "--chunks", "150,150", "--memory", "64MiB")
+        self.assertEqual(self.stats()["decoded_bytes"], self.CHUNKS * self.CHUNK)
+
+    def test_several_expressions_share_a_read(self):
+        (self.dir / "job.qy").write_text("a = x + 1\nb = x - mean(x, axis=0)\nc = x[2:] - x[:-2]\n")
+        self.ok("eval", "-f", "job.qy", "-i", "x=z.h5:/x", "-o", "o.h5", "--chunks", "150,150", "--stats", "s.json")
+        self.assertEqual((self.stats()["decoded_bytes"], self.stats()["reread_bytes"]), (self.CHUNKS * self.CHUNK, 0))
+        np.testing.assert_array_equal(self.read("o.h5", "c"), self.x[2:] - self.x[:-2])
+
+    def test_a_small_budget_reads_again_and_says_so(self):
+        x = np.round(np.cumsum(np.random.default_rng(1).standard_normal((6000, 1500)), axis=0), 2)
+        with h5py.File(self.dir / "z.h5", "w") as file:
+            file.create_dataset("x", data=x, chunks=(500, 300), compression="gzip", compression_opts=1, shuffle=True)
+        arguments = ["--chunks", "700,700", "--threads", "1"]
+        # Before a device the planner reads by the file's chunks.
+        for memory, device, again in [("16MiB", "cpu", True), ("16MiB", "emulated", False), ("256MiB", "cpu", False)]:
+            with self.subTest(memory=memory, device=device):
+                more = [*arguments, "--memory", memory, "--device", device, *(["--host-memory", "16MiB"] if device == "emulated" else [])]
+                plan = self.ok("eval", "x - mean(x)", "-i", "x=z.h5:/x", "-o", "p.h5", "--plan", *more).out
+                self.assertEqual("of the file again, as its chunks are cut and do not all fit the budget" in plan, again, plan)
+                result = self.ok("eval", "x - mean(x)", "-i", "x=z.h5:/x", "-o", "o.h5", "--overwrite", "--progress", "off", "--stats", "s.json", *more)
+                np.testing.assert_allclose(self.read("o.h5"), x - np.mean(x), atol=1e-9)
+                stats = self.stats()
+                self.assertEqual(stats["reread_bytes"] > 0, again)
+                self.assertEqual("had been read and decoded before" in result.err, again, result.err)
+                self.assertLessEqual(stats["peak_device_bytes"], int(memory.removesuffix("MiB")) << 20)
+
+    def test_stolen_chunks_are_right(self):
+        x = np.round(np.cumsum(np.random.default_rng(2).standard_normal((4000, 300)), axis=0), 2)
+        with h5py.File(self.dir / "z.h5", "w") as file:
+            file.create_dataset("x", data=x, chunks=(100, 300), compression="gzip", shuffle=True)
+        # On a busy machine the other rank may be late to help: then with a slower one.
+        for rate in [500_000, 150_000, 50_000]:
+            for balance in ["on", "off"]:
+                slow, fast = ({"QUARRY_DEVICE": "cpu", "QUARRY_WEIGHT": "1", "QUARRY_FAULT_READ_RATE": each} for each in [str(rate), "0"])
+                arguments = ["sum((x - mean(x, axis=0)) * x, axis=0)", "-i", "x=z.h5:/x", "--chunks", "100,300", "--balance", balance, "--threads", 1, "--memory", "64MiB"]
+                self.ok("eval", *arguments, "-o", balance + ".h5", "--overwrite", "--stats", balance + ".json", ranks=1, env=slow, beside=[fast])
+            np.testing.assert_array_equal(self.read("on.h5"), self.read("off.h5"))
+            np.testing.assert_allclose(self.read("on.h5"), ((x - x.mean(axis=0)) * x).sum(axis=0))
+            self.assertEqual(self.stats("off.json")["reread_bytes"], 0)
+            if self.stats("on.json")["stolen_chunks"] > 0:
+                return
+        self.fail("no chunk was stolen")
+
+    def test_zarr_chunks_too(self):
+        self.ok("convert", "z.h5", "-o", "z.zarr", "--out-chunks", "100,100")
+        self.ok("eval", "x - mean(x)", "-i", "x=z.zarr:/x", "--chunks", "150,150", "-o", "o.h5", "--stats", "s.json")
+        np.testing.assert_allclose(self.read("o.h5"), self.x - np.mean(self.x), atol=1e-9)
+        self.assertEqual((self.stats()["decoded_bytes"], self.stats()["reread_bytes"]), (self.CHUNKS * self.CHUNK, 0))
+
+
+if __name__ == "__main__":
+    main()
