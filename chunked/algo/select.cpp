@@ -1,7 +1,13 @@
 // Selections along an axis whose sizes were settled before: chunk i of the result comes from one chunk of the argument,
 // those of no elements are left out. Everything is read once. Elements at positions in any order are gathered so, and
 // then put in order: a task holds a chunk of the result, what it takes from other ranks, and the chunks of its own rank
-// that it takes from.
+// that it takes from. Where the argument is read from a file, positions read what they need of a chunk: those that lie
+// close together in one box.
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <optional>
+
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/chunkwise.h"
 #include "quarry/chunked/algo/map.h"
@@ -63,6 +69,132 @@ std::vector<Along> along_of(const NodePtr& arg, int axis, const std::vector<int6
   along[static_cast<size_t>(axis)].chunks = chunks;
   return along;
 }
+
+// Elements of an axis that one read takes together: where the argument is, or is computed element by element from,
+// files of which parts can be read by themselves, neighbours so far apart that reading what lies between would take
+// longer than another read. None: chunks are taken whole.
+constexpr int64_t kGapBytes = 32 << 10;
+
+std::optional<int64_t> gap_of_source(const io::Dataset& dataset, int axis) {
+  const io::DatasetInfo& info = dataset.info();
+  const Dims& block = info.chunks ? *info.chunks : info.shape;
+  // Chunks that are decoded as a whole are, once for all that is taken of them.
+  if (dataset.decoded_chunk_bytes() > 0) return block[axis];
+  if (!info.direct || !info.filters.empty()) return {};
+  int64_t bytes = local::itemsize(info.dtype);
+  for (int d = axis + 1; d < block.size(); ++d) bytes *= std::max<int64_t>(block[d], 1);
+  return kGapBytes / bytes;
+}
+
+std::optional<int64_t> gap_of(const NodePtr& node, int axis) {
+  if (const auto* source = node->as<expr::Source>()) return gap_of_source(*source->dataset, axis);
+  if (const auto* rechunk = node->as<expr::Rechunk>()) return gap_of(rechunk->arg, axis);
+  if (const auto* view = node->as<expr::View>()) {
+    const expr::View::Axis& from = view->axes[static_cast<size_t>(axis)];
+    if (from.source < 0 || from.step == 0 || !view->beside.empty()) return {};
+    const std::optional<int64_t> gap = gap_of(view->arg, from.source);
+    return gap ? std::optional(*gap / std::abs(from.step)) : gap;
+  }
+  const auto* work = node->as<expr::Elementwise>();
+  if (work == nullptr) return {};
+  std::optional<int64_t> largest;
+  for (const NodePtr& arg : work->args) {
+    // What is broadcast along the axis, or made of nothing, is there anyway.
+    const int at = axis - (node->shape.size() - arg->shape.size());
+    if (arg->generated || at < 0 || arg->shape[at] == 1) continue;
+    const std::optional<int64_t> gap = gap_of(arg, at);
+    if (!gap) return {};
+    largest = std::max(largest.value_or(0), *gap);
+  }
+  return largest;
+}
+
+// Positions along an axis, chunk after chunk, read in boxes: of each chunk of the result those of the argument.
+class Gathered final : public Chunkwise {
+ public:
+  // `positions`: of the chunks of the result in turn.
+  Gathered(int axis, uint64_t identity, std::vector<int64_t> positions, int64_t gap, op::ArraySpec result)
+      : axis_(axis), identity_(identity), positions_(std::move(positions)), gap_(gap), result_(std::move(result)) {
+    const AxisChunks& cuts = result_.grid.axis(axis_);
+    for (int64_t chunk = 0; chunk < cuts.count(); ++chunk) boxes_.push_back(boxes_of(positions_in(chunk)));
+  }
+
+  std::string_view name() const override { return "take"; }
+  void hash(op::Hash& hash) const override { hash.add(identity_).add(axis_).add(gap_).add(result_.grid); }
+  std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> /*arguments*/, int64_t /*room*/) const override {
+    return {result_};
+  }
+  void needs(const op::Call& /*call*/, int64_t chunk, std::vector<op::Need>& needs) const override {
+    for (const Box& box : boxes_in(chunk)) {
+      Region region = result_.grid.chunk(chunk);
+      region.start[axis_] = box.start;
+      region.count[axis_] = box.count;
+      needs.push_back({0, std::move(region)});
+    }
+  }
+  int64_t scratch_bytes(const op::Call& /*call*/, int64_t chunk) const override {
+    const Dims shape = result_.grid.chunk_shape(chunk);
+    const int64_t item = local::itemsize(result_.dtype), elements = local::element_count(shape);
+    const std::vector<Box>& boxes = boxes_in(chunk);
+    const int64_t read = boxes.back().at + boxes.back().count;
+    const int64_t joined = boxes.size() > 1 ? elements / shape[axis_] * read * item : 0;
+    return local::rounded_allocation(joined) + op::estimated_peak_bytes(joined + elements * item) +
+           2 * local::rounded_allocation(shape[axis_] * kPositionBytes);
+  }
+  void make_chunk(const op::Call& /*call*/, int64_t chunk, std::span<const NdArray> pieces,
+                  std::span<const NdArray> outputs) const override {
+    const std::vector<Box>& boxes = boxes_in(chunk);
+    std::vector<int64_t> index;  // in the boxes behind each other
+    for (const int64_t position : positions_in(result_.grid.coordinates(chunk)[axis_])) {
+      const Box& box = *std::prev(std::ranges::upper_bound(boxes, position, {}, &Box::start));
+      index.push_back(box.at + position - box.start);
+    }
+    const NdArray joined = pieces.size() == 1 ? pieces[0] : ops::concatenate({pieces.begin(), pieces.end()}, axis_);
+    op::assign_results({ops::take(joined, local::from_vector(index), axis_)}, outputs);
+  }
+
+ private:
+  struct Box {
+    int64_t start, count;
+    int64_t at;  // of its first element, in all boxes behind each other
+  };
+  static constexpr size_t kMostBoxes = 64;  // of a chunk: each is a task
+
+  std::span<const int64_t> positions_in(int64_t at) const {
+    const AxisChunks& cuts = result_.grid.axis(axis_);
+    return std::span(positions_).subspan(static_cast<size_t>(cuts.start(at)), static_cast<size_t>(cuts.size(at)));
+  }
+  const std::vector<Box>& boxes_in(int64_t chunk) const {
+    return boxes_[static_cast<size_t>(result_.grid.coordinates(chunk)[axis_])];
+  }
+  std::vector<Box> boxes_of(std::span<const int64_t> positions) const {
+    std::vector<int64_t> sorted(positions.begin(), positions.end());
+    std::ranges::sort(sorted);
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    for (int64_t gap = gap_;; gap = 2 * gap + 1) {
+      std::vector<Box> boxes;
+      for (const int64_t position : sorted) {
+        if (!boxes.empty() && position - (boxes.back().start + boxes.back().count) <= gap)
+          boxes.back().count = position + 1 - boxes.back().start;
+        else
+          boxes.push_back({position, 1, 0});
+      }
+      // Where nearly all is wanted, one box costs least.
+      const int64_t covered = sorted.back() + 1 - sorted.front();
+      if (boxes.size() > 1 && 2 * std::ssize(sorted) >= covered) return {{sorted.front(), covered, 0}};
+      if (boxes.size() > kMostBoxes) continue;
+      for (size_t i = 1; i < boxes.size(); ++i) boxes[i].at = boxes[i - 1].at + boxes[i - 1].count;
+      return boxes;
+    }
+  }
+
+  const int axis_;
+  const uint64_t identity_;
+  const std::vector<int64_t> positions_;
+  const int64_t gap_;
+  const op::ArraySpec result_;
+  std::vector<std::vector<Box>> boxes_;  // by the chunk of the result along the axis
+};
 
 // An axis of gathered chunks in another order. A chunk of the source holds its elements in the order of the result, so
 // what it gives to a chunk of that is one run: all that a task reads.
@@ -179,6 +311,26 @@ NodePtr true_positions(const NodePtr& mask, std::span<const int64_t> counts) {
   return map(std::move(spec), {mask})[0];
 }
 
+namespace {
+
+// The same from chunks as a whole.
+NodePtr gathered_from_chunks(const NodePtr& arg, int axis, uint64_t identity, const std::vector<int64_t>& chunks,
+                             std::shared_ptr<const std::vector<int64_t>> positions, op::ArraySpec result) {
+  const AxisChunks cuts = result.grid.axis(axis);
+  MapSpec gather{"take", identity, {along_of(arg, axis, chunks)}, {std::move(result)}, nullptr, {}};
+  gather.bytes_per_element = kPositionBytes;
+  gather.function = [axis, positions = std::move(positions), cuts](std::span<const NdArray> arrays,
+                                                                   const ChunkPlace& place) {
+    const int64_t chunk = place.coordinates[axis], first = cuts.start(chunk), size = cuts.size(chunk);
+    const NdArray index = local::from_bytes(positions->data() + first, DType::int64, {size});
+    return std::vector<NdArray>{
+        ops::take(arrays[0], local::apply("subtract"_op, {index, place.arguments[0].start[axis]}), axis)};
+  };
+  return map(std::move(gather), {arg})[0];
+}
+
+}  // namespace
+
 NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions) {
   const AxisChunks& cuts = arg->grid.axis(axis);
   const auto count = static_cast<int64_t>(positions.size());
@@ -200,18 +352,14 @@ NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions) {
   }
   const Taken from = taken_of(counts);
   const uint64_t identity = op::Hash().add(axis).add(hash_of(positions)).value;
-  MapSpec gather{
-      "take",  identity, {along_of(arg, axis, from.chunks)}, {with_axis(arg, axis, AxisChunks(from.extents))},
-      nullptr, {}};
-  const AxisChunks made = gather.outputs[0].grid.axis(axis);
-  gather.bytes_per_element = kPositionBytes;
-  gather.function = [axis, gathered, made](std::span<const NdArray> arrays, const ChunkPlace& place) {
-    const int64_t chunk = place.coordinates[axis], first = made.start(chunk), size = made.size(chunk);
-    const NdArray index = local::from_bytes(gathered->data() + first, DType::int64, {size});
-    return std::vector<NdArray>{
-        ops::take(arrays[0], local::apply("subtract"_op, {index, place.arguments[0].start[axis]}), axis)};
-  };
-  NodePtr all = map(std::move(gather), {arg})[0];
+  op::ArraySpec made_spec = with_axis(arg, axis, AxisChunks(from.extents));
+  const AxisChunks made = made_spec.grid.axis(axis);
+  NodePtr all;
+  if (const std::optional<int64_t> gap = gap_of(arg, axis)) {
+    all = expr::apply(std::make_shared<Gathered>(axis, identity, *gathered, *gap, std::move(made_spec)), {arg});
+  } else {
+    all = gathered_from_chunks(arg, axis, identity, from.chunks, gathered, std::move(made_spec));
+  }
   if (in_order) return all;
 
   // Into the order that was asked for.

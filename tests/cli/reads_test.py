@@ -101,5 +101,50 @@ class ReadsOfChunks(CliTest):
         self.assertEqual((self.stats()["decoded_bytes"], self.stats()["reread_bytes"]), (self.CHUNKS * self.CHUNK, 0))
 
 
+class ReadsOfPositions(CliTest):
+    """Rows of 2400 elements at positions, of files whose chunks hold hundreds of rows."""
+
+    ROWS, COLUMNS = 4000, 2400
+    ROW = 8 * COLUMNS
+
+    def setUp(self):
+        super().setUp()
+        self.x = np.arange(self.ROWS * self.COLUMNS, dtype="f8").reshape(self.ROWS, self.COLUMNS)
+        with h5py.File(self.dir / "x.h5", "w") as file:
+            file.create_dataset("c", data=self.x)
+            file.create_dataset("u", data=self.x, chunks=(400, 600))
+        np.save(self.dir / "x.npy", self.x)
+
+    def test_only_what_is_wanted_is_read(self):
+        far, near = [7, 500, 501, 1999, 3999], [100, 101, 103, 102, 100]
+        cases = {
+            f"x[{far}]": (self.x[far], 5 * self.ROW),
+            f"x[{far[::-1]}]": (self.x[far[::-1]], 5 * self.ROW),
+            f"x[{near}]": (self.x[near], 4 * self.ROW),
+            "x[[100, 102]]": (self.x[[100, 102]], 3 * self.ROW),  # what lies between costs less than another read
+            f"(2 * x + 1)[{far}]": ((2 * self.x + 1)[far], 5 * self.ROW),
+            f"x[10:-10][{far[:-1]}]": (self.x[10:-10][far[:-1]], 4 * self.ROW),
+            f"x[::2][[7, 1500]]": (self.x[::2][[7, 1500]], 2 * self.ROW),
+            f"x[{far}, 100:200]": (self.x[far, 100:200], 5 * self.ROW),
+            "x[::500]": (self.x[::500], 8 * self.ROW),
+            "x[3990:10:-500] + 1": (self.x[3990:10:-500] + 1, 8 * self.ROW),
+        }
+        inputs = ["x.h5:/c", "x.h5:/u", "x.npy"]
+        for ranks, device in [(0, "cpu"), (0, "emulated"), (2, "cpu"), (4, "cpu")]:
+            for source in inputs if ranks == 0 and device == "cpu" else inputs[:1]:
+                for expression, (expected, most) in cases.items():
+                    with self.subTest(ranks=ranks, device=device, source=source, expression=expression):
+                        self.ok("eval", expression, "-i", f"x={source}", "-o", "o.h5", "--overwrite", "--device", device, "--stats", "s.json", ranks=ranks)
+                        np.testing.assert_array_equal(self.read("o.h5"), expected)
+                        self.assertLessEqual(self.stats()["read_bytes"], most)
+
+    def test_very_many_are_read_together(self):
+        every = list(range(0, 4000, 3))
+        self.ok("eval", f"x[{every}]", "-i", "x=x.h5:/c", "-o", "o.h5", "--stats", "s.json")
+        np.testing.assert_array_equal(self.read("o.h5"), self.x[every])
+        self.assertLessEqual(self.stats()["read_bytes"], self.x.nbytes)
+        self.assertLess(self.stats()["tasks"], 4 * 64 + 100)
+
+
 if __name__ == "__main__":
     main()
