@@ -1,5 +1,6 @@
 // Data sets of every type and layout, written by the HDF5 library, read by offset.
 #include <cstddef>
+#include <fstream>
 #include <numeric>
 
 #include "tests/unit/io/hdf5/io_test.h"
@@ -703,6 +704,50 @@ TEST(ReadTest, AttributesAreNumbersAndStrings) {
   EXPECT_EQ(std::get<std::vector<double>>(attributes.at("array")), (std::vector<double>{0.5, 1, 1e300}));
   EXPECT_EQ(std::get<std::string>(attributes.at("fixed")), "abc");
   EXPECT_EQ(std::get<std::string>(attributes.at("text")), "degrees C");
+}
+
+// Calls of the system that read, of this process.
+int64_t read_calls() {
+  std::ifstream counters("/proc/self/io");
+  std::string name;
+  int64_t value = 0;
+  while (counters >> name >> value)
+    if (name == "syscr:") return value;
+  return -1;
+}
+
+TEST(ReadTest, ChunksNearEachOtherInTheFileAreReadTogether) {
+  if (read_calls() < 0) GTEST_SKIP() << "the kernel does not count reads";
+  constexpr int64_t kChunks = 64, kChunkBytes = 2048, kOwn = 8;  // reads of the counters, and of the piece that is cut
+  const test::TempDir dir;
+  const Bytes data = random_bytes(kChunks * kChunkBytes, 3);
+  const auto shape = [](int64_t chunks) { return Dims{chunks * kChunkBytes}; };
+  {
+    H5File file(dir / "a.h5");
+    file.write("/plain", shape(kChunks), H5T_STD_U8LE, H5T_STD_U8LE, data.data(), {.chunk = Dims{kChunkBytes}});
+    file.write("/filtered", shape(kChunks), H5T_STD_U8LE, H5T_STD_U8LE, data.data(),
+               {.chunk = Dims{kChunkBytes}, .deflate = 1});
+    // Two that grow in turn: the chunks of one are as far apart as a chunk of the other is long.
+    const H5Options options{.chunk = Dims{kChunkBytes}, .deflate = 1};
+    const hid_t both[] = {file.create("/first", shape(kChunks), H5T_STD_U8LE, options),
+                          file.create("/second", shape(kChunks), H5T_STD_U8LE, options)};
+    for (int64_t chunk = 0; chunk < kChunks; ++chunk) {
+      const auto origin = static_cast<hsize_t>(chunk * kChunkBytes);
+      for (const hid_t dataset : both)
+        h5(H5Dwrite_chunk(dataset, H5P_DEFAULT, /*skipped filters=*/1, &origin, kChunkBytes, data.data() + origin));
+    }
+    for (const hid_t dataset : both) H5Dclose(dataset);
+  }
+  for (const char* const name : {"/plain", "/filtered", "/first"}) {
+    SCOPED_TRACE(name);
+    const auto dataset = Dataset::open(dir / "a.h5", name);
+    const Region whole = Region::whole(dataset->info().shape);
+    for (const bool visits : {true, false}) {
+      const int64_t before = read_calls();
+      EXPECT_EQ(visits ? visit_region(*dataset, whole) : read_region(*dataset, whole), data);
+      EXPECT_LE(read_calls() - before, kChunks / 8 + kOwn);
+    }
+  }
 }
 
 TEST(ReadTest, RegionsOutsideOfTheShapeAreRefused) {
