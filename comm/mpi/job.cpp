@@ -59,17 +59,16 @@ class FastStart {
 #if OMPI_MAJOR_VERSION != 4  // others name their paths otherwise
     return;
 #endif
-    const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-    const char* const everywhere = std::getenv("OMPI_COMM_WORLD_SIZE");
-    if (here == nullptr || everywhere == nullptr || std::string_view(here) != everywhere) return;
+    const std::optional<std::string> here = local::environment("OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (!here || here != local::environment("OMPI_COMM_WORLD_SIZE")) return;
     for (const auto& [name, value] : kChoices)
-      if (std::getenv(name) != nullptr) return;
-    for (const auto& [name, value] : kChoices) setenv(name, value, /*overwrite=*/0);
+      if (local::environment(name)) return;
+    for (const auto& [name, value] : kChoices) local::set_default_environment(name, value);
     chosen_ = true;
   }
   ~FastStart() {
     if (!chosen_) return;
-    for (const auto& [name, value] : kChoices) unsetenv(name);
+    for (const auto& [name, value] : kChoices) local::unset_environment(name);
   }
   FastStart(const FastStart&) = delete;
   FastStart& operator=(const FastStart&) = delete;

@@ -371,6 +371,7 @@ std::string environment(const char* name, const std::string& otherwise) {
 }
 
 void set_default_environment(const char* name, const char* value) { ::setenv(name, value, /*overwrite=*/0); }
+void unset_environment(const char* name) { ::unsetenv(name); }
 
 std::vector<std::string> environment_entries() {
   std::vector<std::string> entries;

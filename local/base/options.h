@@ -129,6 +129,7 @@ std::optional<std::string> environment(const char* name);
 std::string environment(const char* name, const std::string& otherwise);
 // Sets the variable unless it is set: for libraries that have no other way to be told.
 void set_default_environment(const char* name, const char* value);
+void unset_environment(const char* name);
 // All variables as "NAME=VALUE", as a program that is started gets them.
 std::vector<std::string> environment_entries();
 
