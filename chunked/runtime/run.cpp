@@ -473,8 +473,9 @@ namespace {
 
 // make_plan(), or the plan of the same expressions of other arrays.
 std::shared_ptr<plan::Plan> kept_plan(const Nodes& nodes) {
-  std::shared_ptr<PlanCache>& plans = Runtime::current().internals().plans;
-  const std::optional<PlanKey> key = plan_key(nodes);
+  Runtime::Internals& internals = Runtime::current().internals();
+  std::shared_ptr<PlanCache>& plans = internals.plans;
+  const std::optional<PlanKey> key = internals.stage_owners ? std::nullopt : plan_key(nodes);
   if (!key) return std::make_shared<plan::Plan>(make_plan(nodes));
   if (!plans) plans = std::make_shared<PlanCache>();
   std::shared_ptr<plan::Plan> plan = plans->find(*key);
