@@ -94,10 +94,20 @@ class Pca(CliTest):
         self.fails(2, "exists; --overwrite", "pca", "a.h5:/x", "-k", 2, "-o", "c.h5")
 
     def test_columns_that_do_not_fit_say_what_would(self):
-        self.write("w.h5", x=(np.random.default_rng(0).random((1600, 1500)), {"chunks": (64, 100)}))
-        result = self.fails(2, r"1500 columns do not fit.*--memory \d+B would do, or about \d+ columns", "pca", "w.h5:/x", "-k", 2, "-o", "o.h5", "--memory", "20MiB")
+        self.write("w.h5", x=(np.random.default_rng(0).random((1000, 900)), {"chunks": (64, 100)}))
+        result = self.fails(2, r"900 columns do not fit.*--memory \d+B would do, or about \d+ columns", "pca", "w.h5:/x", "-k", 2, "-o", "o.h5", "--memory", "16MiB")
         memory = result.err.split("--memory ")[1].split(" ")[0]
         self.ok("pca", "w.h5:/x", "-k", 2, "-o", "o.h5", "--memory", memory)
+
+    def test_columns_whose_covariances_no_task_decomposes(self):
+        x = np.random.default_rng(0).random((1200, 1100)) * np.arange(1, 1101)
+        self.write("w.h5", x=(x, {"chunks": (64, 100)}))
+        self.ok("pca", "w.h5:/x", "-k", 2, "-o", "o.h5", "--memory", "24MiB")
+        with h5py.File(self.path("o.h5")) as file:
+            found = file["explained_variance"][()], np.abs(file["components"][()])
+        expected = reference(x, 2, False)
+        np.testing.assert_allclose(found[0], expected[2], rtol=1e-9)
+        np.testing.assert_allclose(found[1], np.abs(expected[4]), rtol=1e-6, atol=1e-8)
 
     def test_scores_may_be_filtered(self):
         self.ok("pca", "a.h5:/x", "-k", 4, "-o", "o.h5", "--out-chunks", "100,4", "--out-filter", "shuffle,deflate:1")
