@@ -51,8 +51,9 @@ std::shared_ptr<Job> Job::get(int* argc, char*** argv, TransportChoice choice) {
 
 namespace {
 
-// On one host Open MPI 4's own path through shared memory starts up to 0.2 s sooner than its search for networks, and
-// MPI carries little. For the time of MPI_Init, where nobody has chosen; the launcher says that there is one host only.
+// On one host Open MPI 4's own paths start sooner than its search for networks, and MPI carries little. TCP is for
+// where shared memory cannot be had. For the time of MPI_Init, where nobody has chosen; the launcher says that there is
+// one host only.
 class FastStart {
  public:
   FastStart() {
@@ -75,7 +76,7 @@ class FastStart {
 
  private:
   static constexpr std::pair<const char*, const char*> kChoices[] = {{"OMPI_MCA_pml", "ob1"},
-                                                                     {"OMPI_MCA_btl", "self,vader"}};
+                                                                     {"OMPI_MCA_btl", "self,vader,tcp"}};
   bool chosen_ = false;
 };
 
