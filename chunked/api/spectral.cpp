@@ -61,6 +61,10 @@ Array drawn(int64_t rows, int64_t columns, DType dtype) {
   return random::default_rng(kSeed).normal(0, 1, {rows, columns}).astype(dtype);
 }
 
+void check_finite(const char* name, double norm) {
+  if (!std::isfinite(norm)) throw InvalidArgument(fmt::format("{}(): the matrix has NaN or infinite elements", name));
+}
+
 // Numbers of one plan, which keeps an array beside.
 struct Step {
   std::vector<double> numbers;
@@ -124,12 +128,11 @@ Array stepped(const Array& x, const Weights& w) {
 Array polar_factor(const char* name, const Array& a, double least, bool hermitian) {
   constexpr int kMostSteps = 60;
   const Array magnitude = absolute(a);
-  const std::vector<Array> norms{max(sum(magnitude, Axes(0))), max(sum(magnitude, Axes(1)))};
-  const Step known = step(norms, a);
-  const double bound = std::sqrt(known.numbers[0]) * std::sqrt(known.numbers[1]);  // of the largest singular value
-  if (!std::isfinite(bound)) throw InvalidArgument(fmt::format("{}(): the matrix has NaN or infinite elements", name));
+  const Array bounds = sqrt(max(sum(magnitude, Axes(0)))) * sqrt(max(sum(magnitude, Axes(1))));
+  const double bound = bounds.astype(DType::float64).item<double>();  // of the largest singular value
+  check_finite(name, bound);
   if (bound == 0) return ones_of(a);
-  Array x = (known.kept / bound).persist();
+  Array x = (a / bound).persist();
   const double tolerance = std::cbrt(4 * epsilon_of(a));
   for (int i = 0; i < kMostSteps; ++i) {
     const Weights w = weights_of(least);
@@ -239,7 +242,7 @@ Eigen decomposed(const Array& a, bool with_vectors) {
     return {Array(expr::item(node, 0)), with_vectors ? std::optional(Array(expr::item(node, 1))) : std::nullopt};
   }
   const double norm = std::sqrt(sum_of_squares(a).item<double>());
-  if (!std::isfinite(norm)) throw InvalidArgument("eigh(): the matrix has NaN or infinite elements");
+  check_finite("eigh", norm);
   const std::vector<double> shifts = shifts_of(spectrum_of(a), static_cast<double>(n) * epsilon_of(a));
   if (shifts.empty()) {  // a multiple of the identity
     const Array values = real(diagonal(a)).persist();
@@ -262,13 +265,18 @@ Eigen decomposed(const Array& a, bool with_vectors) {
   return {kept[0], with_vectors ? std::optional(kept[1]) : std::nullopt};
 }
 
-// Of one that is not ascending because of roundings.
+// Computed, in one plan; in order where roundings have left it.
 Eigen in_order(const Eigen& found) {
-  const NdArray values = found.values.to_host();
-  const std::vector<double> numbers = local::to_vector<double>(values.astype(DType::float64));
-  if (std::ranges::is_sorted(numbers)) return found;
+  std::vector<Array> keep{found.values};
+  if (found.vectors) keep.push_back(*found.vectors);
+  const Settled known = settle(std::span(&found.values, 1), keep);
+  Eigen result{known.kept[0], found.vectors ? std::optional(known.kept[1]) : std::nullopt};
+  const NdArray& values = known.values[0];
+  if (std::ranges::is_sorted(local::to_vector<double>(values.astype(DType::float64)))) return result;
   const NdArray order = ops::argsort(values);
-  return {take(found.values, order, 0), found.vectors ? std::optional(take(*found.vectors, order, 1)) : std::nullopt};
+  result.values = take(result.values, order, 0);
+  if (result.vectors) result.vectors = take(*result.vectors, order, 1);
+  return result;
 }
 
 }  // namespace
@@ -313,8 +321,7 @@ Singular svd(const Array& given, bool with_vectors, bool full) {
   }
   const Array a = given.persist();
   const Array hermitian = matmul(adjoint(polar_factor("svd", a, epsilon_of(a), false)), a);
-  const Eigen found = decomposed(hermitian_part(hermitian).persist(), with_vectors);
-  const Eigen ordered = in_order({found.values.persist(), found.vectors});
+  const Eigen ordered = in_order(decomposed(hermitian_part(hermitian).persist(), with_vectors));
   // The eigenvalues of a semidefinite matrix are not negative but for roundings.
   const Array values = maximum(arrange::backwards(ordered.values, 0), 0);
   if (!with_vectors) return {values, std::nullopt, std::nullopt};
