@@ -270,19 +270,30 @@ std::vector<Array> reduced_least_squares(const Array& a, const Array& b, DType d
   return {upper, vector ? squeeze(right, Axes(1)) : right, squares};
 }
 
+namespace {
+
+// Singular values of at most so much of the largest count as 0, where nothing else is asked for.
+double rounding_limit(const Array& a, DType dtype) {
+  return static_cast<double>(std::max(a.shape(0), a.shape(1))) * local::linalg::epsilon_of(local::real_type(dtype));
+}
+// V S^+ b, of the singular values that are large.
+Array solved_by_svd(const Array& s, const Array& vh, const Array& large, const Array& b) {
+  return matmul(conj(vh.T()), expand_dims(where(large, 1.0 / s, 0), 1) * b);
+}
+
 // x = V S^+ U^H b, and what the local function gives beside.
 std::vector<Array> least_squares_by_svd(const Array& a, const Array& b, DType dtype, std::optional<double> rcond) {
   const spectral::Singular parts = spectral::svd(a.astype(dtype), /*with_vectors=*/true, /*full=*/false);
-  const double most = static_cast<double>(std::max(a.shape(0), a.shape(1)));
   const Array s = parts.values.persist();
-  const Array large = s > max(s) * rcond.value_or(most * local::linalg::epsilon_of(dtype));
+  const Array large = s > max(s) * rcond.value_or(rounding_limit(a, dtype));
   const bool vector = b.ndim() == 1;
   const Array sides = (vector ? expand_dims(b, 1) : b).astype(dtype);
-  const Array inverse = expand_dims(where(large, 1.0 / s, 0), 1);
-  const Array x = matmul(conj(parts.vh->T()), inverse * matmul(conj(parts.u->T()), sides));
+  const Array x = solved_by_svd(s, *parts.vh, large, matmul(conj(parts.u->T()), sides));
   const Array squares = sum(square(absolute(matmul(a.astype(dtype), x) - sides)), Axes(0));
   return {vector ? squeeze(x, Axes(1)) : x, squares, count_nonzero(large), s};
 }
+
+}  // namespace
 
 LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
   const auto function = [rcond](Arrays given) {
@@ -294,12 +305,9 @@ LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
       "lstsq", {{a, a.ndim()}, {b, b.ndim()}}, op::Hash().add(rcond.has_value()).add(rcond.value_or(0)), function};
   std::vector<Array> found;
   if (is_large(a) && a.shape(0) >= 2 * a.shape(1)) {
-    // NumPy's default counts the rows of `a`.
-    if (!rcond) {
-      const double most = static_cast<double>(std::max(a.shape(0), a.shape(1)));
-      rcond = most * local::linalg::epsilon_of(computed_in(results_of(call)[0].dtype));
-    }
-    const std::vector<Array> reduced = reduced_least_squares(a, b, computed_in(results_of(call)[0].dtype));
+    const DType dtype = computed_in(results_of(call)[0].dtype);
+    if (!rcond) rcond = rounding_limit(a, dtype);  // NumPy's default counts the rows of `a`
+    const std::vector<Array> reduced = reduced_least_squares(a, b, dtype);
     Call small{"lstsq",
                {{reduced[0], 2}, {reduced[1], b.ndim()}},
                op::Hash().add(true).add(*rcond),
@@ -323,21 +331,6 @@ LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
 
 Array pinv(const Array& a, const std::optional<Operand>& rcond, bool hermitian, const PinvTolerance& rtol) {
   const auto* given = std::get_if<std::optional<Array>>(&rtol);
-  if (exceeds_svd(a)) {
-    if (given == nullptr && std::get<std::string>(rtol) != "no value")
-      throw InvalidArgument(fmt::format("rtol must be a number, not '{}'", std::get<std::string>(rtol)));
-    if (rcond && given != nullptr) throw InvalidArgument("`rtol` and `rcond` can't be both set.");
-    constexpr double kDefault = 1e-15;  // NumPy's
-    const SVDResult parts = svd(a.astype(computed_in(a.dtype())), /*full_matrices=*/false, hermitian);
-    const Array s = parts.S.persist();
-    const double precise = local::linalg::epsilon_of(s.dtype()) * static_cast<double>(std::max(a.shape(0), a.shape(1)));
-    const Array cut = rcond                                             ? max(s) * as_array(*rcond)
-                      : given != nullptr && *given                      ? max(s) * **given
-                      : s.dtype() == DType::float64 && given == nullptr ? max(s) * kDefault
-                                                                        : max(s) * precise;
-    const Array inverse = expand_dims(where(s > cut, 1.0 / s, 0), 1);
-    return matmul(conj(parts.Vh.T()), inverse * conj(parts.U.T())).astype(inexact(a.dtype()));
-  }
   Call call{"pinv", {{a}}, op::Hash().add(hermitian), nullptr};
   const bool has_rcond = rcond.has_value(), has_rtol = given != nullptr && *given;
   if (has_rcond) call.arguments.push_back({as_array(*rcond), kNumber});
@@ -351,6 +344,17 @@ Array pinv(const Array& a, const std::optional<Operand>& rcond, bool hermitian, 
     return Results{
         ops::pinv(arrays[0], first, hermitian, is_given ? ops::PinvTolerance(second) : ops::PinvTolerance(text))};
   };
+  if (exceeds_svd(a)) {
+    const DType result = results_of(call)[0].dtype;  // the local function checks the options
+    constexpr double kDefault = 1e-15;               // NumPy's
+    const SVDResult parts = svd(computed(a), /*full_matrices=*/false, hermitian);
+    const Array s = parts.S.persist();
+    const bool by_default = given == nullptr && s.dtype() == DType::float64;
+    const Array limit = call.arguments.size() > 1
+                            ? call.arguments[1].array
+                            : as_array(by_default ? kDefault : rounding_limit(a, s.dtype()), s.dtype());
+    return solved_by_svd(s, parts.Vh, s > max(s) * limit, conj(parts.U.T())).astype(result);
+  }
   return applied(std::move(call))[0];
 }
 
@@ -466,14 +470,8 @@ Array eigvals(const Array& a) {
 
 namespace {
 
-Array condition(const Array& x, const ops::NormOrder& p, const op::Hash& parameters) {
-  return applied({"cond", {{x}}, parameters, [p](Arrays given) { return Results{ops::cond(given[0], p)}; }})[0];
-}
-
-}  // namespace
-
 // Of a matrix that no device decomposes. Computes: a singular one is found by its factorisation.
-Array large_condition(const Array& x, const std::optional<std::variant<double, const char*>>& p) {
+Array large_condition(const Array& x, const ops::NormOrder& p) {
   const auto* number = p ? std::get_if<double>(&*p) : nullptr;
   if (!p || (number != nullptr && std::abs(*number) == 2)) {
     const Array s = svdvals(x).persist();
@@ -482,7 +480,7 @@ Array large_condition(const Array& x, const std::optional<std::variant<double, c
   }
   check_square(x);
   const auto norm_of = [&](const Array& a) {
-    return number != nullptr ? norm(a, *number, {-2, -1}) : norm(a, std::get<const char*>(*p), {-2, -1});
+    return number != nullptr ? norm(a, *number, {-2, -1}) : norm(a, std::get<std::string>(*p).c_str(), {-2, -1});
   };
   try {
     return norm_of(x) * norm_of(inv(x).persist());
@@ -491,13 +489,17 @@ Array large_condition(const Array& x, const std::optional<std::variant<double, c
   }
 }
 
+Array condition(const Array& x, const ops::NormOrder& p, const op::Hash& parameters) {
+  if (exceeds_svd(x, /*with_vectors=*/false)) return large_condition(x, p);
+  return applied({"cond", {{x}}, parameters, [p](Arrays given) { return Results{ops::cond(given[0], p)}; }})[0];
+}
+
+}  // namespace
+
 Array cond(const Array& x, std::optional<double> p) {
-  if (exceeds_svd(x, /*with_vectors=*/false))
-    return large_condition(x, p ? std::optional<std::variant<double, const char*>>(*p) : std::nullopt);
   return condition(x, p ? ops::NormOrder(*p) : std::nullopt, op::Hash().add(p.has_value()).add(p.value_or(0)));
 }
 Array cond(const Array& x, const char* p) {
-  if (exceeds_svd(x, /*with_vectors=*/false)) return large_condition(x, std::variant<double, const char*>(p));
   return condition(x, ops::NormOrder(std::string(p)), op::Hash().add(std::string_view(p)));
 }
 
@@ -507,8 +509,8 @@ Array matrix_rank(const Array& A, const std::optional<Operand>& tol, bool hermit
   if (A.ndim() < 2) return any(not_equal(A, 0)).astype(DType::int64);
   if (exceeds_svd(A, /*with_vectors=*/false)) {
     const Array s = svdvals(A, hermitian).persist();
-    const double precise = local::linalg::epsilon_of(s.dtype()) * static_cast<double>(std::max(A.shape(0), A.shape(1)));
-    return count_nonzero(s > (tol ? as_array(*tol) : rtol ? max(s) * as_array(*rtol) : max(s) * precise));
+    if (tol) return count_nonzero(s > as_array(*tol));
+    return count_nonzero(s > max(s) * (rtol ? as_array(*rtol) : as_array(rounding_limit(A, s.dtype()), s.dtype())));
   }
   Call call{"matrix_rank", {{A}}, op::Hash().add(hermitian).add(tol.has_value()).add(rtol.has_value()), nullptr};
   if (tol) call.arguments.push_back({as_array(*tol), kNumber});
