@@ -203,7 +203,7 @@ Array correlate(const Array& a_in, const Array& v_in, std::string_view mode) {
   const Array a = as_vector(a_in), plain = as_vector(v_in);
   if (a.size() == 0) throw InvalidArgument("first array argument cannot be empty");
   if (plain.size() == 0) throw InvalidArgument("second array argument cannot be empty");
-  const Array v = local::is_complex(plain.dtype()) ? conjugate(plain) : plain;
+  const Array v = conjugated(plain);
   if (a.size() >= v.size()) return sliding_products(a, v, mode);
   return arrange::backwards(sliding_products(v, a, mode), 0);
 }

@@ -36,6 +36,9 @@ Array as_array(const Operand& operand, DType dtype) {
 
 Array positions(const Dims& shape, int axis, DType dtype) { return Array(expr::index(shape, axis)).astype(dtype); }
 Array positions(int64_t count, DType dtype) { return positions({count}, 0, dtype); }
+Array conjugated(const Array& x) { return local::is_complex(x.dtype()) ? conjugate(x) : x; }
+Array adjoint(const Array& matrix) { return conjugated(matrix).T(); }
+
 Array constant(const Dims& shape, const Scalar& value, DType dtype) {
   return Array(expr::constant(value, dtype, shape));
 }

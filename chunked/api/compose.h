@@ -32,6 +32,10 @@ Array positions(const Dims& shape, int axis, DType dtype = DType::int64);
 Array positions(int64_t count, DType dtype = DType::int64);
 Array constant(const Dims& shape, const Scalar& value, DType dtype);
 
+// The conjugates of complex numbers; others as they are. The conjugate transpose of a matrix.
+Array conjugated(const Array& x);
+Array adjoint(const Array& matrix);
+
 // Arrays of one dtype one after the other; empty ones are left out.
 Array joined(const std::vector<Array>& parts, int axis);
 // A 1-d array along `axis` of `ndim`, the other axes of one element.

@@ -32,7 +32,7 @@ void check_operand(const char* function, const Array& x, int64_t extent, bool ve
                                       local::to_string(x.shape()), extent, vector ? "" : "k"));
 }
 
-Array conjugated(const Array& x) { return local::is_complex(x.dtype()) ? conjugate(x) : x; }
+using compose::conjugated;
 NdArray conjugated(const NdArray& x) { return local::is_complex(x.dtype()) ? local::apply("conjugate"_op, {x}) : x; }
 
 // One column after the other.

@@ -151,8 +151,7 @@ bool exceeds_svd(const Array& a, bool with_vectors = true, bool full = false) {
 // The Hermitian matrix of which one triangle is given: of the diagonal, the real parts.
 Array both_triangles(const Array& a, local::Triangle triangle) {
   const Array side = triangle == local::Triangle::lower ? tril(a, -1) : triu(a, 1);
-  const Array other = local::is_complex(a.dtype()) ? conj(side.T()) : side.T();
-  return where(positions(a.shape(), 0) == positions(a.shape(), 1), real(a).astype(a.dtype()), side + other);
+  return where(positions(a.shape(), 0) == positions(a.shape(), 1), real(a).astype(a.dtype()), side + adjoint(side));
 }
 
 // The array, whose computation throws InvalidArgument where it is not finite.
@@ -278,7 +277,7 @@ double rounding_limit(const Array& a, DType dtype) {
 }
 // V S^+ b, of the singular values that are large.
 Array solved_by_svd(const Array& s, const Array& vh, const Array& large, const Array& b) {
-  return matmul(conj(vh.T()), expand_dims(where(large, 1.0 / s, 0), 1) * b);
+  return matmul(adjoint(vh), expand_dims(where(large, 1.0 / s, 0), 1) * b);
 }
 
 // x = V S^+ U^H b, and what the local function gives beside.
@@ -288,7 +287,7 @@ std::vector<Array> least_squares_by_svd(const Array& a, const Array& b, DType dt
   const Array large = s > max(s) * rcond.value_or(rounding_limit(a, dtype));
   const bool vector = b.ndim() == 1;
   const Array sides = (vector ? expand_dims(b, 1) : b).astype(dtype);
-  const Array x = solved_by_svd(s, *parts.vh, large, matmul(conj(parts.u->T()), sides));
+  const Array x = solved_by_svd(s, *parts.vh, large, matmul(adjoint(*parts.u), sides));
   const Array squares = sum(square(absolute(matmul(a.astype(dtype), x) - sides)), Axes(0));
   return {vector ? squeeze(x, Axes(1)) : x, squares, count_nonzero(large), s};
 }
@@ -353,7 +352,7 @@ Array pinv(const Array& a, const std::optional<Operand>& rcond, bool hermitian, 
     const Array limit = call.arguments.size() > 1
                             ? call.arguments[1].array
                             : as_array(by_default ? kDefault : rounding_limit(a, s.dtype()), s.dtype());
-    return solved_by_svd(s, parts.Vh, s > max(s) * limit, conj(parts.U.T())).astype(result);
+    return solved_by_svd(s, parts.Vh, s > max(s) * limit, adjoint(parts.U)).astype(result);
   }
   return applied(std::move(call))[0];
 }

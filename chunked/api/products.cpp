@@ -154,8 +154,6 @@ Array contract_axes(const Array& a, const Array& b, const local::ops::AxisPairs&
   return contract(left, right, out).array;
 }
 
-Array conjugated(const Array& x) { return local::is_complex(x.dtype()) ? conjugate(x) : x; }
-
 }  // namespace
 
 Array dot(const Array& a, const Array& b) {

@@ -21,8 +21,6 @@ using namespace compose;
 
 namespace {
 
-Array conjugated(const Array& x) { return local::is_complex(x.dtype()) ? conjugate(x) : x; }
-
 // (rows, columns), normally distributed, in the operator's chunks of rows.
 Array normal_columns(random::Generator& generator, int64_t rows, int64_t columns, DType dtype,
                      const std::optional<AxisChunks>& chunks) {
@@ -66,8 +64,8 @@ SvdCompressedResult svd_compressed(const sparse::linalg::LinearOperator& given, 
   const SVDResult small = svd(kept(adjoint_image(q), options.compute), /*full_matrices=*/false);
   SvdCompressedResult result;
   result.s = arrange::part(small.S, 0, 0, k);
-  result.u = matmul(q, arrange::part(conjugated(small.Vh).T(), 1, 0, k));
-  result.v = arrange::part(conjugated(small.U).T(), 0, 0, k);
+  result.u = matmul(q, arrange::part(adjoint(small.Vh), 1, 0, k));
+  result.v = arrange::part(adjoint(small.U), 0, 0, k);
   if (options.coerce_signs) {
     const Array sums = sum(result.v, Axes(1));
     const Array level = local::is_complex(dtype) ? real(sums) : sums;
@@ -81,7 +79,7 @@ SvdCompressedResult svd_compressed(const sparse::linalg::LinearOperator& given, 
   }
   if (options.n_error_samples > 0) {
     const Array drawn = image(normal_columns(generator, n, options.n_error_samples, dtype, given.column_chunks()));
-    const Array rest = drawn - matmul(result.u, matmul(conjugated(result.u).T(), drawn));
+    const Array rest = drawn - matmul(result.u, matmul(adjoint(result.u), drawn));
     const double factor = 10 * std::sqrt(2 / std::numbers::pi);
     result.error = sqrt(max(sum(square(absolute(rest)), Axes(0)))) * factor;
   }

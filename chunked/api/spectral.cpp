@@ -48,7 +48,6 @@ namespace ops = local::ops;
 constexpr int64_t kSeed = 5;  // of the vectors that are drawn: the same at every call
 
 double epsilon_of(const Array& a) { return local::linalg::epsilon_of(a.dtype()); }
-Array adjoint(const Array& a) { return local::is_complex(a.dtype()) ? conj(a.T()) : a.T(); }
 Array hermitian_part(const Array& a) { return (a + adjoint(a)) * 0.5; }
 Array rows_of(const Array& a, int64_t first, int64_t count) { return arrange::part(a, 0, first, count); }
 Array columns_of(const Array& a, int64_t first, int64_t count) { return arrange::part(a, 1, first, count); }

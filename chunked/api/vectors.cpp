@@ -102,7 +102,6 @@ Array random_vector(int64_t n, DType dtype, const std::optional<AxisChunks>& chu
   const Array made = normal_vector(n, dtype, 0);
   return chunks ? in_chunks(made, Grid({*chunks})) : made;
 }
-Array conjugated(const Array& x) { return local::is_complex(x.dtype()) ? conjugate(x) : x; }
 
 }  // namespace
 
@@ -127,13 +126,13 @@ Array ChunkedVectors::own_columns(const Array& m, const LinearOperator& a, DType
   const AxisChunks rows = a.row_chunks().value_or(m.chunks().axis(0));
   return in_chunks(m.astype(dtype), Grid({rows, AxisChunks(m.shape(1), std::max<int64_t>(m.shape(1), 1))}));
 }
-NdArray ChunkedVectors::gram(const Array& a, const Array& b) { return matmul(conjugated(a).T(), b).to_host(); }
+NdArray ChunkedVectors::gram(const Array& a, const Array& b) { return matmul(compose::adjoint(a), b).to_host(); }
 Array ChunkedVectors::times(const Array& columns, const NdArray& by) {
   const Array made = matmul(columns, Array::from_local(by.copy()));
   return in_chunks(made, Grid({columns.chunks().axis(0), AxisChunks(made.shape(1), made.shape(1))}));
 }
 Array ChunkedVectors::projected(const Array& x, const Array& y, const Array& m) {
-  return in_chunks(matmul(x, matmul(conjugated(y).T(), m)), m.chunks());
+  return in_chunks(matmul(x, matmul(compose::adjoint(y), m)), m.chunks());
 }
 Array ChunkedVectors::joined(const std::vector<Array>& parts) {
   const Array all = compose::joined(parts, 1);
@@ -152,7 +151,7 @@ Array ChunkedVectors::column_norms(const Array& m) { return sqrt(sum(squares(m),
 Array ChunkedVectors::columns_over(const Array& m, const Array& norms) {
   return m / where(norms == 0, constant({}, 1, norms.dtype()), norms);
 }
-Array ChunkedVectors::adjoint(const Array& m) { return conjugated(m).T(); }
+Array ChunkedVectors::adjoint(const Array& m) { return compose::adjoint(m); }
 
 std::vector<ChunkedVectors::Complex> ChunkedVectors::Basis::append(int64_t count, Array w) {
   std::vector<Array> h(static_cast<size_t>(count));
