@@ -24,13 +24,7 @@ std::optional<iterative::LinearOperator> operator_of(const Preconditioner& M, co
 
 iterative::SolveOptions options_of(const Array& A, const std::optional<Array>& x0, double rtol, double atol,
                                    std::optional<int64_t> maxiter, const Preconditioner& M) {
-  iterative::SolveOptions options;
-  options.x0 = x0;
-  options.rtol = rtol;
-  options.atol = atol;
-  options.maxiter = maxiter;
-  options.M = operator_of(M, A);
-  return options;
+  return {.x0 = x0, .rtol = rtol, .atol = atol, .maxiter = maxiter, .M = operator_of(M, A)};
 }
 std::pair<Array, int64_t> pair_of(const iterative::Solution& solution) { return {solution.x, solution.info}; }
 
@@ -72,37 +66,22 @@ LsmrTuple lsmr(const Array& A, const Array& b, double damp, double atol, double 
 
 std::pair<Array, Array> eigsh(const Array& A, int64_t k, std::string_view which, const std::optional<Array>& v0,
                               std::optional<int64_t> ncv, std::optional<int64_t> maxiter, double tol) {
-  iterative::EigenOptions options;
-  options.which = which;
-  options.v0 = v0;
-  options.ncv = ncv;
-  options.maxiter = maxiter;
-  options.tol = tol;
-  const iterative::EigenResult found = iterative::eigsh(A, k, options);
+  const iterative::EigenResult found =
+      iterative::eigsh(A, k, {.which = which, .v0 = v0, .ncv = ncv, .maxiter = maxiter, .tol = tol});
   return {found.values, found.vectors};
 }
 std::tuple<Array, Array, Array> svds(const Array& A, int64_t k, std::optional<int64_t> ncv, double tol,
                                      std::string_view which, const std::optional<Array>& v0,
                                      std::optional<int64_t> maxiter) {
-  iterative::SvdsOptions options;
-  options.ncv = ncv;
-  options.tol = tol;
-  options.which = which;
-  options.v0 = v0;
-  options.maxiter = maxiter;
-  const iterative::SvdsResult found = iterative::svds(A, k, options);
+  const iterative::SvdsResult found =
+      iterative::svds(A, k, {.ncv = ncv, .tol = tol, .which = which, .v0 = v0, .maxiter = maxiter});
   return {found.u, found.values, found.vh};
 }
 std::pair<Array, Array> lobpcg(const Array& A, const Array& X, const std::optional<Array>& B, const Preconditioner& M,
                                const std::optional<Array>& Y, std::optional<double> tol, int64_t maxiter,
                                bool largest) {
-  iterative::LobpcgOptions options;
+  iterative::LobpcgOptions options{.M = operator_of(M, A), .Y = Y, .tol = tol, .maxiter = maxiter, .largest = largest};
   if (B) options.B = iterative::LinearOperator(*B);
-  options.M = operator_of(M, A);
-  options.Y = Y;
-  options.tol = tol;
-  options.maxiter = maxiter;
-  options.largest = largest;
   const iterative::LobpcgResult found = iterative::lobpcg(A, X, options);
   return {found.values, found.vectors};
 }
@@ -110,14 +89,13 @@ std::pair<Array, Array> lobpcg(const Array& A, const Array& X, const std::option
 std::tuple<Array, Array, Array> svd_compressed(const Array& a, int64_t k, std::string_view iterator,
                                                int64_t n_power_iter, int64_t n_oversamples, std::optional<int64_t> seed,
                                                bool compute, bool coerce_signs) {
-  quarry::linalg::SvdCompressedOptions options;
-  options.iterator = iterator;
-  options.n_power_iter = n_power_iter;
-  options.n_oversamples = n_oversamples;
-  options.seed = seed;
-  options.compute = compute;
-  options.coerce_signs = coerce_signs;
-  const auto found = quarry::linalg::svd_compressed(a, k, options);
+  const auto found = quarry::linalg::svd_compressed(a, k,
+                                                    {.iterator = iterator,
+                                                     .n_power_iter = n_power_iter,
+                                                     .n_oversamples = n_oversamples,
+                                                     .seed = seed,
+                                                     .compute = compute,
+                                                     .coerce_signs = coerce_signs});
   return {found.u, found.s, found.v};
 }
 
