@@ -10,7 +10,6 @@ namespace quarry::plan {
 namespace {
 
 // What reading a part or a run costs beside its bytes, as bytes that could be moved in that time.
-constexpr double kPartBytes = 16 << 10;
 constexpr double kSpilledPartBytes = 192 << 10;
 constexpr double kFileRunBytes = 4 << 10;
 constexpr double kColdFileRunBytes = 16 << 10;  // of a file that is larger than memory, and so read from disk again
@@ -163,7 +162,7 @@ double cost_of(const RechunkSource& from, const std::vector<Grid>& grids, const 
     const bool is_decoded = source.kind == RechunkSource::Kind::decoded;
     const double file_run = limits.spills ? kColdFileRunBytes : kFileRunBytes;
     cost += stage.read_bytes * (is_decoded ? kDecoding : 1) +
-            stage.parts * (is_spilled ? kSpilledPartBytes : kPartBytes) +
+            stage.parts * (is_spilled ? kSpilledPartBytes : static_cast<double>(limits.part_bytes)) +
             stage.runs * (is_spilled ? kSpilledRunBytes : file_run);
     if (stage.most_parts > limits.most_parts) cost += kUnwanted * all;
     const bool goes_to_disk = !is_last && waits_on_disk(grid, grids[i + 1], limits);
@@ -239,6 +238,10 @@ std::vector<Grid> plan_rechunk(const RechunkSource& from, const Grid& to, const 
     // Parts of the source itself may do as well.
     grids.erase(grids.begin());
     consider(std::move(grids));
+    // Where nothing waits on disk, chunks between need not be parts of both sides.
+    std::vector<Grid> between = chain(source, to, n);
+    between.erase(between.begin());
+    consider(std::move(between));
   }
   return best;
 }

@@ -24,7 +24,8 @@ def main():
         request, expression, count, m, n, dtype, *names = line.rstrip("\n").split("\t")
         m, n = int(m), int(n)
         try:
-            arrays = {"a": np.random.default_rng().random((m, n), dtype=dtype)}
+            random_dtype = {"complex64": "float32"}.get(dtype, dtype)
+            arrays = {"a": np.random.default_rng().random((m, n), dtype=random_dtype).astype(dtype, copy=False)}
             if "b" in names:
                 arrays["a"][np.arange(n), np.arange(n)] += n
                 arrays["b"] = np.random.default_rng().random(n)

@@ -289,7 +289,7 @@ class Bench {
     const int64_t thickness = std::max<int64_t>(1, options_.chunk_bytes / kItem / side);
     RuntimeOptions settings;
     settings.device = options_.device;
-    settings.memory = fmt::format("{}B", 3 * options_.total_bytes + 8 * options_.chunk_bytes);
+    settings.memory = fmt::format("{}B", 4 * options_.total_bytes + 8 * options_.chunk_bytes);
     settings.host_memory = "1GiB";
     settings.threads = 1;
     settings.chunks = Dims{thickness, -1};

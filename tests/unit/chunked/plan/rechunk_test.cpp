@@ -54,6 +54,22 @@ TEST(PlanRechunk, WhatIsCheapAtOnceIsOneStage) {
   EXPECT_EQ(plan_rechunk({Kind::spilled, from, {}}, merged, {8, 8 * kMiB, true}), std::vector{merged});
 }
 
+TEST(PlanRechunk, ManyDearPartsGoThroughChunksBetween) {
+  // 64 GiB in chunks of 64 MiB: a million parts of 63 KiB at once, 65536 of 2 MiB in two stages.
+  const int64_t n = 92160;
+  const Grid from = rows(n, n, 90), to = columns(n, n, 90);
+  RechunkLimits limits{8, 128 * kMiB, false};
+  EXPECT_EQ(plan_rechunk({Kind::memory, from, {}}, to, limits), std::vector{to});
+  limits.part_bytes = kMiB;
+  const std::vector<Grid> grids = plan_rechunk({Kind::memory, from, {}}, to, limits);
+  ASSERT_EQ(grids.size(), 2u);
+  EXPECT_LE(most_parts({Kind::memory, from, {}}, grids, 8), 40);
+  EXPECT_LE(largest_chunk_bytes(grids.front(), 8), 2 * largest_chunk_bytes(to, 8));
+  // Parts of 4 MiB are moved once.
+  const Grid few = rows(8192, 8192, 512), wide = columns(8192, 8192, 512);
+  EXPECT_EQ(plan_rechunk({Kind::memory, few, {}}, wide, limits), std::vector{wide});
+}
+
 TEST(PlanRechunk, RowsOnDiskBecomeColumnsByWholeChunks) {
   // 1 GiB in chunks of 1 MiB, room for 8 MiB: parts would be of 8 KiB, a million of them.
   const Grid from = rows(8192, 16384, 8), to = columns(8192, 16384, 16);
