@@ -297,6 +297,10 @@ bool FetchClient::finish_examined() {
   return moved;
 }
 
+bool FetchClient::must_be_polled() const {
+  return open_ > 0 && std::ranges::any_of(clients_, [](const auto& each) { return each && each->must_be_polled(); });
+}
+
 bool FetchClient::poll() {
   if (open_ == 0) return false;
   bool moved = false;

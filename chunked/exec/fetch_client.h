@@ -36,6 +36,8 @@ class FetchClient {
   // answer.
   void fail_all(const std::exception_ptr& error);
   bool idle() const { return open_ == 0; }
+  // Whether something is under way of which nothing but poll() tells. Any thread.
+  bool must_be_polled() const;
   int64_t arrived_segments() const { return arrived_segments_; }
   // What is not there yet, a line for each owner.
   std::string describe();

@@ -175,12 +175,28 @@ void FetchServer::on_ready(const GetPtr& get) {
       link_.fail(std::current_exception());  // which declines all, this fetch too
     }
   }
+  const Path* path = nullptr;
   {
     const std::lock_guard lock(mutex_);
     get->ready = true;
-    if (!declining_) queue({get, /*decline=*/false});
+    if (declining_) return;  // a job that declines it is in the queue
+    if (!get->wanted.empty() && get->wanted.front().path->serves_in_any_thread()) {
+      path = get->wanted.front().path;
+      get->wanted.pop_front();
+    } else {
+      queue({get, /*decline=*/false});
+    }
   }
-  wake_.notify_one();
+  if (path == nullptr) {
+    wake_.notify_one();
+    return;
+  }
+  try {
+    path->serve(*this, get, /*segment=*/0);
+  } catch (...) {
+    link_.fail(std::current_exception());
+    decline(get);
+  }
 }
 
 void FetchServer::fetch_own(const BlockKey& key, const Hyperslab& hyperslab, void* to,
@@ -388,9 +404,13 @@ const std::byte* FetchServer::lease(const GetPtr& get) {
     send_elsewhere(*get);
     return nullptr;
   }
-  const std::lock_guard lock(mutex_);
-  get->leased = true;
-  return static_cast<const std::byte*>(at);
+  {
+    const std::lock_guard lock(mutex_);
+    get->leased = !get->declined;
+    if (get->leased) return static_cast<const std::byte*>(at);
+  }
+  link_.executor.end_lease(get->block);  // the run failed meanwhile, and the client knows
+  return nullptr;
 }
 
 void FetchServer::send_elsewhere(const Get& get) {

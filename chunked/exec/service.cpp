@@ -387,6 +387,7 @@ void ServiceImpl::watch() {
 void ServiceImpl::loop() {
   prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds; else 50 us, as long as the naps
   constexpr int kSpins = 40;
+  constexpr auto kNap = std::chrono::microseconds(5);
   constexpr double kSleepSeconds = 0.02;  // and then a look at what no message announces: interrupts, ranks that left
   int idle = 0;
   // The transport may need the device to be this thread's current one, which making anything of the device does.
@@ -420,6 +421,8 @@ void ServiceImpl::loop() {
       idle = 0;
     } else if (++idle < kSpins) {
       std::this_thread::yield();
+    } else if (client_->must_be_polled()) {
+      std::this_thread::sleep_for(kNap);
     } else {
       communicator_.wait_for_event(kSleepSeconds);
     }

@@ -147,6 +147,32 @@ bool waits_on_disk(const Grid& grid, const Grid& to, const RechunkLimits& limits
   return chunks * bytes_of(grid.largest(), limits.itemsize) > kMostRooms * static_cast<double>(limits.room);
 }
 
+// Whether most parts are their reader's own where ranks of one host own chunks in blocks: both grids have a cut along the
+// first axis that has any for every such rank, and so ranks have the same part of that axis.
+bool stays_on_ranks(const Grid& from, const Grid& to) {
+  constexpr int64_t kRanksOfHost = 8;
+  for (int d = 0; d < to.ndim(); ++d) {
+    const int64_t least_count = std::min(from.axis(d).count(), to.axis(d).count());
+    if (least_count > 1 || from.axis(d).count() != to.axis(d).count()) return least_count >= kRanksOfHost;
+  }
+  return true;
+}
+
+// Chunks of about as many bytes as those of both ends, by doubling the shorter extents: `step` of so many times.
+Grid between(const Grid& from, const Grid& to, int step, int steps) {
+  const double way = static_cast<double>(step) / steps;
+  std::vector<AxisChunks> axes;
+  for (int d = 0; d < from.ndim(); ++d) {
+    const bool grows = from.axis(d).largest() <= to.axis(d).largest();
+    const AxisChunks &cuts = grows ? from.axis(d) : to.axis(d), &other = grows ? to.axis(d) : from.axis(d);
+    const auto least = static_cast<double>(std::max<int64_t>(cuts.largest(), 1));
+    const double doublings = std::log2(static_cast<double>(std::max<int64_t>(other.largest(), 1)) / least);
+    const double factor = std::exp2(std::round(doublings * (grows ? way : 1 - way)));
+    axes.push_back(merged(cuts, static_cast<int64_t>(least * factor)));
+  }
+  return Grid(std::move(axes));
+}
+
 double cost_of(const RechunkSource& from, const std::vector<Grid>& grids, const RechunkLimits& limits) {
   constexpr double kUnwanted = 1e3;
   const double all = bytes_of(from.grid.shape(), limits.itemsize);
@@ -161,12 +187,13 @@ double cost_of(const RechunkSource& from, const std::vector<Grid>& grids, const 
     const bool is_spilled = source.kind == RechunkSource::Kind::spilled;
     const bool is_decoded = source.kind == RechunkSource::Kind::decoded;
     const double file_run = limits.spills ? kColdFileRunBytes : kFileRunBytes;
-    cost += stage.read_bytes * (is_decoded ? kDecoding : 1) +
-            stage.parts * (is_spilled ? kSpilledPartBytes : static_cast<double>(limits.part_bytes)) +
-            stage.runs * (is_spilled ? kSpilledRunBytes : file_run);
+    const bool is_own = source.kind == RechunkSource::Kind::memory && stays_on_ranks(source.grid, grid);
+    const double byte = is_decoded ? kDecoding : is_own ? limits.own_cost : 1;
+    const double part = is_spilled ? kSpilledPartBytes : is_own ? limits.own_part_bytes : limits.part_bytes;
+    cost += stage.read_bytes * byte + stage.parts * part + stage.runs * (is_spilled ? kSpilledRunBytes : file_run);
     if (stage.most_parts > limits.most_parts) cost += kUnwanted * all;
     const bool goes_to_disk = !is_last && waits_on_disk(grid, grids[i + 1], limits);
-    cost += goes_to_disk ? 2 * all : all;
+    cost += goes_to_disk ? 2 * all : is_own ? limits.own_cost * all : all;
     source = {goes_to_disk ? RechunkSource::Kind::spilled : RechunkSource::Kind::memory, grid, {}};
   }
   return cost;
@@ -212,7 +239,8 @@ std::vector<Grid> plan_rechunk(const RechunkSource& from, const Grid& to, const 
   double least_cost = cost_of(from, best, limits);
   // Whatever goes by another grid moves everything twice.
   const double all = bytes_of(from.grid.shape(), limits.itemsize);
-  if (least_cost <= all * (from.kind == RechunkSource::Kind::decoded ? kDecoding : 1) + 3 * all) return best;
+  const double first_cost = from.kind == RechunkSource::Kind::decoded ? kDecoding : 1;
+  if (least_cost <= all * (first_cost + 1 + 2 * std::min(limits.own_cost, 1.0))) return best;
   const auto consider = [&](std::vector<Grid> grids) {
     grids = distinct(from, std::move(grids));
     if (grids.empty() || grids.back() != to) grids.push_back(to);
@@ -238,11 +266,10 @@ std::vector<Grid> plan_rechunk(const RechunkSource& from, const Grid& to, const 
     // Parts of the source itself may do as well.
     grids.erase(grids.begin());
     consider(std::move(grids));
-    // Where nothing waits on disk, chunks between need not be parts of both sides.
-    std::vector<Grid> between = chain(source, to, n);
-    between.erase(between.begin());
-    consider(std::move(between));
   }
+  constexpr int kPlaces = 10;
+  for (int step = 1; from.kind == RechunkSource::Kind::memory && step < kPlaces; ++step)
+    consider({between(from.grid, to, step, kPlaces), to});
   return best;
 }
 

@@ -51,6 +51,8 @@ class PathClient {
   virtual bool poll() { return false; }
   // Whether a copy into the fetch's memory may be under way, beside its receives.
   virtual bool holds(const Fetch& /*fetch*/) const { return false; }
+  // Whether something is under way of which nothing but poll() tells. Any thread.
+  virtual bool must_be_polled() const { return false; }
   // The server will send nothing more for it.
   virtual void withdraw(const FetchPtr& /*fetch*/) {}
   // The run has failed: what no server has been asked for need not be. With the client's lock, from any thread.
@@ -91,7 +93,9 @@ class Path {
 
   // The server's side. In the thread that has just made the block, or has heard of the request: true if it is served.
   virtual bool serve_at_once(FetchServer& /*server*/, const GetPtr& /*get*/) const { return false; }
-  // In the server's own thread: false if there is nothing more to be done for the request at present.
+  // Whether serve() answers a request, of one segment, without waiting for anything, and so needs no thread of its own.
+  virtual bool serves_in_any_thread() const { return false; }
+  // In the server's own thread, or any: false if there is nothing more to be done for the request at present.
   virtual bool serve(FetchServer& server, const GetPtr& get, int64_t segment) const = 0;
 
   // A segment of this rank's device memory, of Executor::share_segment(), is to be closed by all who have it open; the

@@ -24,8 +24,7 @@ class PeerCopyClient final : public PathClient {
   PeerCopyClient(FetchClient& client, comm::PeerMemory& memory)
       : client_(client),
         memory_(memory),
-        reads_(client.link().device, client.link().communicator.size(),
-               [&communicator = client.link().communicator] { communicator.wake(); }) {}
+        reads_(client.link().device, client.link().communicator.size()) {}
 
   void start(const FetchPtr& fetch) override { client_.request(*fetch, /*first=*/0, /*count=*/1); }
 
@@ -59,6 +58,7 @@ class PeerCopyClient final : public PathClient {
     });
   }
   bool holds(const Fetch& fetch) const override { return reads_.holds(fetch.id); }
+  bool must_be_polled() const override { return reads_.is_reading(); }
 
  private:
   FetchClient& client_;
@@ -82,6 +82,7 @@ class PeerCopy final : public Path {
   std::string link(int owner) const override { return memory_->link(owner); }
   bool fits(int64_t bytes, int64_t /*run_bytes*/) const override { return bytes > 0; }
   bool needs_block_on_device() const override { return true; }
+  bool serves_in_any_thread() const override { return true; }
   std::unique_ptr<PathClient> client(FetchClient& client) const override {
     return memory_ ? std::make_unique<PeerCopyClient>(client, *memory_) : nullptr;
   }

@@ -10,30 +10,29 @@
 namespace quarry::exec {
 namespace {
 
-// Hyperslabs of few or long runs go by the copy engines.
+// Hyperslabs of few or long runs go by the copy engines, if there is enough of them: a copy takes the host several
+// microseconds.
 constexpr int64_t kFewRuns = 8;
 constexpr int64_t kLongRunBytes = int64_t{1} << 20;
+constexpr int64_t kEngineBytes = int64_t{4} << 20;
 
 // While one kernel ends the next is under way.
 constexpr size_t kKernelLines = 2;
 constexpr size_t kQueuedBatches = 2;  // of a line
-constexpr size_t kBatchHyperslabs = 24;
+constexpr size_t kBatchHyperslabs = 96;
 constexpr int64_t kBatchBytes = int64_t{64} << 20;
 
 }  // namespace
 
-PeerReads::PeerReads(local::Device device, int ranks, std::function<void()> wake)
+PeerReads::PeerReads(local::Device device, int ranks)
     : device_(device),
-      wake_(std::move(wake)),
       lines_(static_cast<size_t>(ranks) + kKernelLines),
       waiting_(static_cast<size_t>(ranks)) {}
 
 PeerReads::~PeerReads() {
   try {
     for (const Line& line : lines_) {
-      if (!line.stream) continue;
-      line.stream->synchronize();
-      line.wakes->synchronize();
+      if (line.stream) line.stream->synchronize();
     }
   } catch (const std::exception& error) {
     local::log(local::LogLevel::debug, error.what());
@@ -43,9 +42,7 @@ PeerReads::~PeerReads() {
 PeerReads::Line& PeerReads::open_line(size_t index) {
   Line& line = lines_[index];
   if (!line.stream) {
-    local::Backend& backend = local::backend(device_.kind);
-    line.wakes = backend.create_stream(device_.index, local::StreamRole::to_device);
-    line.stream = backend.create_stream(device_.index, local::StreamRole::to_device);
+    line.stream = local::backend(device_.kind).create_stream(device_.index, local::StreamRole::to_device);
   }
   return line;
 }
@@ -54,7 +51,7 @@ void PeerReads::add(uint32_t fetch, int owner, const Hyperslab& hyperslab, const
   const HyperslabRuns runs(hyperslab);
   const auto copy = runs.device_copy(block, to);
   const bool short_runs = runs.bytes() > kFewRuns * runs.run_bytes() && runs.run_bytes() < kLongRunBytes;
-  if (copy && short_runs) {
+  if (copy && (short_runs || runs.bytes() < kEngineBytes)) {
     waiting_[static_cast<size_t>(owner)].push_back({fetch, *copy});
     start_batches();
     return;
@@ -73,9 +70,8 @@ void PeerReads::finish_queueing(Line& line, std::vector<uint32_t> fetches) {
   std::unique_ptr<local::DeviceEvent> done = std::move(free_events_.back());
   free_events_.pop_back();
   line.stream->record(*done);
-  line.wakes->wait(*done);
-  line.wakes->host_callback(wake_);
   line.queued.push_back({std::move(fetches), std::move(done)});
+  ++under_way_;
 }
 
 // As many hyperslabs of every owner as of the others, while there are any.
@@ -121,6 +117,7 @@ bool PeerReads::poll(const Over& over) {
     while (!line.queued.empty() && line.queued.front().done->done()) {
       Queued queued = std::move(line.queued.front());
       line.queued.pop_front();
+      --under_way_;
       moved = true;
       std::exception_ptr error;
       try {

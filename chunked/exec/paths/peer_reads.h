@@ -1,9 +1,11 @@
 // Copies of hyperslabs out of other ranks' device memory by this rank's device. When every rank reads from every other
 // one, what limits is the owner that most of them read at a moment: so all owners are read at a time. Hyperslabs of
 // long runs go by the copy engines, on a stream for each owner; hyperslabs of short runs by kernels, each of which
-// takes several hyperslabs from all owners in turn. No call waits for the device.
+// takes several hyperslabs from all owners in turn. No call waits for the device, and poll() alone finds out that a read
+// is over: a callback of the device's for each would take longer than most reads.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -16,11 +18,10 @@
 
 namespace quarry::exec {
 
-// Of one thread.
+// Of one thread but for is_reading().
 class PeerReads {
  public:
-  // `wake` is called from any thread whenever poll() has something to find.
-  PeerReads(local::Device device, int ranks, std::function<void()> wake);
+  PeerReads(local::Device device, int ranks);
   // Waits for what has been queued.
   ~PeerReads();
 
@@ -30,7 +31,8 @@ class PeerReads {
   // Tells of every read that is over, with an error if it failed; true if there was one. Starts others.
   using Over = std::function<void(uint32_t fetch, const std::exception_ptr& error)>;
   bool poll(const Over& over);
-  bool holds(uint32_t fetch) const;  // added and not over
+  bool holds(uint32_t fetch) const;                    // added and not over
+  bool is_reading() const { return under_way_ > 0; }  // poll() will have something to find
 
  private:
   struct Waiting {
@@ -43,7 +45,6 @@ class PeerReads {
   };
   struct Line {  // work in the order of one stream
     std::unique_ptr<local::DeviceStream> stream;
-    std::unique_ptr<local::DeviceStream> wakes;  // calls back to the host, which would hold up the copies behind them
     std::deque<Queued> queued;
   };
 
@@ -54,7 +55,7 @@ class PeerReads {
   Line& open_line(size_t index);
 
   const local::Device device_;
-  const std::function<void()> wake_;
+  std::atomic<int64_t> under_way_{0};
   std::vector<Line> lines_;  // of each owner, and then those of kernels
   size_t next_line_ = 0, next_owner_ = 0;
   std::vector<std::deque<Waiting>> waiting_;  // for a kernel, of each owner

@@ -54,17 +54,31 @@ TEST(PlanRechunk, WhatIsCheapAtOnceIsOneStage) {
   EXPECT_EQ(plan_rechunk({Kind::spilled, from, {}}, merged, {8, 8 * kMiB, true}), std::vector{merged});
 }
 
-TEST(PlanRechunk, ManyDearPartsGoThroughChunksBetween) {
-  // 64 GiB in chunks of 64 MiB: a million parts of 63 KiB at once, 65536 of 2 MiB in two stages.
+TEST(PlanRechunk, FarPartsAreFewWhereTheyAreDear) {
+  // 64 GiB in chunks of 63 MiB: a million parts of 63 KiB at once.
   const int64_t n = 92160;
   const Grid from = rows(n, n, 90), to = columns(n, n, 90);
-  RechunkLimits limits{8, 128 * kMiB, false};
+  RechunkLimits limits{8, 256 * kMiB, false};
   EXPECT_EQ(plan_rechunk({Kind::memory, from, {}}, to, limits), std::vector{to});
   limits.part_bytes = kMiB;
-  const std::vector<Grid> grids = plan_rechunk({Kind::memory, from, {}}, to, limits);
+  limits.own_part_bytes = 256 * kKiB;
+  limits.own_cost = 0.25;
+  // Ranks have the same rows of both grids first, or last, and the other stage has few parts.
+  const std::vector<Grid> there = plan_rechunk({Kind::memory, from, {}}, to, limits);
+  ASSERT_EQ(there.size(), 2u);
+  EXPECT_LE(rechunk_stage({Kind::memory, there[0], {}}, to, 8).parts, 32 * 1024);
+  EXPECT_GE(there[0].axis(0).count(), 8);
+  const std::vector<Grid> back = plan_rechunk({Kind::memory, to, {}}, from, limits);
+  ASSERT_EQ(back.size(), 2u);
+  EXPECT_LE(rechunk_stage({Kind::memory, to, {}}, back[0], 8).parts, 32 * 1024);
+  EXPECT_GE(back[0].axis(0).count(), 8);
+  EXPECT_LE(largest_chunk_bytes(there[0], 8), 2 * largest_chunk_bytes(to, 8));
+  // Three axes, of which two change places: slabs of a Fourier transform.
+  const Grid slabs = Grid::regular({1024, 1024, 1024}, {8, 1024, 1024});
+  const Grid turned = Grid::regular({1024, 1024, 1024}, {1024, 8, 1024});
+  const std::vector<Grid> grids = plan_rechunk({Kind::memory, slabs, {}}, turned, limits);
   ASSERT_EQ(grids.size(), 2u);
-  EXPECT_LE(most_parts({Kind::memory, from, {}}, grids, 8), 40);
-  EXPECT_LE(largest_chunk_bytes(grids.front(), 8), 2 * largest_chunk_bytes(to, 8));
+  EXPECT_LE(rechunk_stage({Kind::memory, grids[0], {}}, turned, 8).parts, 16 * 128);
   // Parts of 4 MiB are moved once.
   const Grid few = rows(8192, 8192, 512), wide = columns(8192, 8192, 512);
   EXPECT_EQ(plan_rechunk({Kind::memory, few, {}}, wide, limits), std::vector{wide});
