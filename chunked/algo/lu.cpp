@@ -1,5 +1,5 @@
 // P A = L U of an m x n matrix with partial pivoting, by panels: column blocks of all rows, so that the search for
-// pivots is LAPACK's or cuSOLVER's on one device, with its pivots, and panels alone travel. In the order of
+// pivots is on one device (LAPACK's, cuSOLVER's, local/cuda/tall_lu.h), and panels alone travel. In the order of
 // factor_columns() (panels.h):
 //   factor(k)    panel k from row k w on becomes L(k), U(k, k) and the exchanges of its rows
 //   apply(k, j)  the exchanges in panel j, U(k, j) = L(k, k)^-1 A(k, j), and A(i, j) -= L(i, k) U(k, j) for rows i

@@ -5,6 +5,7 @@
 #include "quarry/local/cuda/linalg.h"
 #include "quarry/local/cuda/small_matrices.h"
 #include "quarry/local/cuda/solver_library.h"
+#include "quarry/local/cuda/tall_lu.h"
 #include "quarry/local/memory/pools.h"
 
 namespace quarry::local::cuda {
@@ -22,7 +23,7 @@ class Bounds {
     const int64_t m = task.a.rows, n = task.a.columns, count = task.a.count;
     if (by_stack_kernel(task) || by_small_kernel(task)) return 0;
     if (batched(task.a)) return addresses(count) + blas(task.dtype, n, n, n);
-    return piece(count * std::min(m, n) * 8) + device(library_.lu(task.dtype, m, n));
+    return piece(count * std::min(m, n) * 8) + lu(task.dtype, m, n);
   }
   int64_t of(const LuSolve& task) const {
     const int64_t n = task.lu.rows, sides = task.b.columns, count = task.b.count;
@@ -35,7 +36,7 @@ class Bounds {
     if (n <= most_small(task.dtype)) return 0;
     if (batched(count, n))
       return 2 * addresses(count) + piece(count * n * 4) + piece(count * 4) + blas(task.dtype, n, n, n);
-    return piece(n * 8) + piece(sizeof(int)) + device(library_.lu(task.dtype, n, n));
+    return piece(n * 8) + piece(sizeof(int)) + lu(task.dtype, n, n);
   }
   int64_t of(const Cholesky& task) const {
     if (batched(task.a.count, task.a.rows)) return addresses(task.a.count);
@@ -82,6 +83,10 @@ class Bounds {
   static int64_t device(const WorkBytes& bytes) { return piece(static_cast<int64_t>(bytes.device)); }
   static int64_t addresses(int64_t count) { return piece(count * static_cast<int64_t>(sizeof(void*))); }
   static int64_t blas(DType dtype, int64_t m, int64_t n, int64_t k) { return piece(workspace_bytes(dtype, m, n, k)); }
+  int64_t lu(DType dtype, int64_t m, int64_t n) const {
+    if (is_tall_lu(dtype, m, n)) return piece(tall_lu_scratch_bytes(dtype, n)) + blas(dtype, m, n, n);
+    return device(library_.lu(dtype, m, n));
+  }
   int64_t q(DType dtype, int64_t m, int64_t n, int64_t reflectors) const {
     int64_t bytes = 0;
     with_type(dtype, [&]<class T>() {

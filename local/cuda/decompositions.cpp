@@ -18,6 +18,7 @@
 #include "quarry/local/cuda/small_matrices.h"
 #include "quarry/local/cuda/solver_library.h"
 #include "quarry/local/cuda/stream.h"
+#include "quarry/local/cuda/tall_lu.h"
 #include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/pools.h"
 #include "quarry/local/memory/scratch.h"
@@ -312,10 +313,42 @@ class Runner {
     });
   }
   void factor(DType dtype, int64_t m, int64_t n, void* a, int64_t distance, int64_t* pivots, int32_t* info) {
+    if (is_tall_lu(dtype, m, n)) return factor_tall(dtype, m, n, a, distance, pivots, info);
     const cudaDataType type = data_type(dtype);
     with_workspace(library_.lu(dtype, m, n), [&](void* device, size_t device_bytes, void* host, size_t host_bytes) {
       QUARRY_CUDA_CALL(cusolverDnXgetrf(solver(), params(), m, n, type, a, distance, pivots, type, device, device_bytes,
                                         host, host_bytes, info));
+    });
+  }
+  // By halves of columns (Toledo 1997, "Locality of reference in LU decomposition with partial pivoting"), down to
+  // strips.
+  void factor_tall(DType dtype, int64_t m, int64_t n, void* a, int64_t distance, int64_t* pivots, int32_t* info) {
+    const int64_t width = strip_width(dtype), bytes = tall_lu_scratch_bytes(dtype, n);
+    const Scratch scratch(bytes, context_);
+    QUARRY_CUDA_CALL(cudaMemsetAsync(scratch.data(), 0, static_cast<size_t>(bytes), stream_.handle()));
+    QUARRY_CUDA_CALL(cudaMemsetAsync(info, 0, sizeof *info, stream_.handle()));
+    with_blas(dtype, m, n, n, [&](cublasHandle_t blas) {
+      with_type(dtype, [&]<class T>() {
+        const T one = from_real<T>(1), minus_one = from_real<T>(-1);
+        const int step = narrow(distance);
+        const auto at = [&](int64_t row, int64_t column) { return static_cast<T*>(a) + row + column * distance; };
+        const auto factor_strips = [&](const auto& self, int64_t first, int64_t last) -> void {
+          if (last - first == 1) {
+            factor_strip(dtype, a, m, n, distance, first, pivots, info, scratch.data(), stream_.handle());
+            return;
+          }
+          const int64_t middle = (first + last) / 2, begin = first * width, split = middle * width;
+          const int left = narrow(split - begin), right = narrow(std::min(last * width, n) - split);
+          self(self, first, middle);
+          QUARRY_TYPED(cublas, trsm, trsm, blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N,
+                       CUBLAS_DIAG_UNIT, left, right, &one, at(begin, begin), step, at(begin, split), step);
+          if (m > split)
+            QUARRY_TYPED(cublas, gemm, gemm, blas, CUBLAS_OP_N, CUBLAS_OP_N, narrow(m - split), right, left, &minus_one,
+                         at(split, begin), step, at(begin, split), step, &one, at(split, split), step);
+          self(self, middle, last);
+        };
+        factor_strips(factor_strips, 0, (n + width - 1) / width);
+      });
     });
   }
   void solve(DType dtype, cublasOperation_t op, int64_t n, int64_t sides, const void* lu, const int64_t* pivots,

@@ -10,6 +10,7 @@
 #include <complex>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <random>
 #include <span>
 #include <sstream>
@@ -409,6 +410,46 @@ TEST_P(LinalgOps, LuAndItsSolutions) {
               kRatio);
         }
       }
+    }
+  }
+}
+
+// Panels of a factorisation, for which a GPU has a method of its own: pivots are LAPACK's.
+TEST_P(LinalgOps, LuOfPanels) {
+  const Dims shapes[] = {{2048, 64}, {2100, 97}, {2200, 1000}, {5000, 300}, {33000, 70}};
+  const auto factors_of = [](const NdArray& a) { return ops::lu_factor(a, false, /*check_finite=*/false); };
+  const auto pivots_of = [&](const NdArray& a) {
+    return to_vector<int64_t>(factors_of(a).second.astype(DType::int64));
+  };
+  const auto pivots_on_cpu = [&](const NdArray& a) {
+    const auto values = to_vector<std::complex<double>>(a.astype(DType::complex128));
+    const DeviceScope scope(Device{DeviceKind::cpu});
+    const NdArray here = from_vector(values, a.shape());
+    return pivots_of((is_complex(a.dtype()) ? here : ops::real(here)).astype(a.dtype()));
+  };
+  for (const DType dtype : kDTypes) {
+    if (GetParam() == DeviceKind::emulated && dtype != DType::complex64) continue;  // it calls the CPU's code
+    for (const Dims& shape : shapes) {
+      for (const Kind kind : {Kind::normal, Kind::deficient}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name(dtype), to_string(shape), static_cast<int>(kind)));
+        const NdArray a = random(shape, dtype, kind);
+        const ArrayTuple lu = ops::lu(a, /*permute_l=*/true);
+        EXPECT_LT(residual(a, ops::matmul(lu[0], lu[1]), dtype), kRatio);
+        if (kind != Kind::normal) continue;
+        EXPECT_EQ(pivots_of(a), pivots_on_cpu(a));
+      }
+    }
+    // Of equal elements the first is the pivot, and so is a zero among zeros.
+    const NdArray ones = ops::full({2500, 70}, Scalar(1), dtype), zeros = ops::zeros({2100, 80}, dtype);
+    for (const NdArray& a : {ones, zeros}) {
+      std::vector<int64_t> stay(static_cast<size_t>(a.shape(1)));
+      std::iota(stay.begin(), stay.end(), 0);
+      EXPECT_EQ(pivots_of(a), stay);
+    }
+    const NdArray broken = random({2100, 80}, dtype);
+    for (const int64_t row : {2099, 0}) {
+      broken[{row, int64_t{3}}].fill(Scalar(NAN));
+      EXPECT_TRUE(ops::any(ops::isnan(factors_of(broken).first)).item<bool>());
     }
   }
 }
