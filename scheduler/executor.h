@@ -31,6 +31,9 @@ struct ExecutorConfig {
   int compute_threads = 2;  // CPU; GPUs have one
   int worker_threads = 1;
   int compute_streams = 2;  // of a GPU's compute thread: its rounds take them in turn
+  // On a GPU: tasks of the compute queue that come after one of the panel queue wait until it is over. A panel is many
+  // small kernels, each of which would wait until a part of a large one is done; this pays where others wait for it.
+  bool panels_alone = false;
   // How long who waits for memory sees nothing move before that is an error; other ranks have twenty times as long to
   // read what they have asked for.
   std::chrono::milliseconds patience{30'000};

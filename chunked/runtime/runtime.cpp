@@ -119,6 +119,7 @@ void Runtime::Impl::make_executor() {
   config.io_threads = local::memory_policy::io_threads(options.threads, host_bytes);
   config.worker_threads = device.kind != DeviceKind::cpu && communicator->size() > 1 ? exec::kThievesOfDevice : 1;
   config.compute_streams = options.compute_streams;
+  config.panels_alone = communicator->size() > 1;
   executor = scheduler::Executor::create(config);
 }
 

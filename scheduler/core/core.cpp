@@ -87,6 +87,7 @@ std::unique_ptr<Worker> Core::make_worker(QueueKind queue) {
                                                     *worker->streams.back());
   }
   worker->first_stream = issued_.add_streams(worker->streams.size());
+  if (on_device_ && queue == QueueKind::panel) panel_stream_ = worker->first_stream;
   worker->issued.resize(worker->streams.size());
   return worker;
 }
@@ -105,6 +106,7 @@ void Core::stop_threads() {
     quit_ = true;
     for (WorkQueue& queue : queues_) queue.wake.notify_all();
     poll_wake_.notify_all();
+    panel_queued_.notify_all();
   }
   for (auto& worker : workers_) {
     if (worker->thread.joinable()) worker->thread.join();

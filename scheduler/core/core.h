@@ -230,6 +230,9 @@ class Core {
   std::thread poller_;
   std::condition_variable poll_wake_;
   IssuedRounds issued_;
+  int panel_stream_ = -1;  // of the panel queue's worker, where there is one
+  int panels_begun_ = 0;   // that are not queued on the device yet
+  std::condition_variable panel_queued_;
   EventPool events_;
   bool polling_ = false;   // a thread is at poll_streams()
   bool watching_ = false;  // the thread that waits for the run polls

@@ -27,11 +27,18 @@ void Core::work_loop(Worker& worker) {
   Staging::is_of_worker = true;
   Guard guard(*this);
   while (wait_for_work(guard, worker)) {
+    if (config_.panels_alone && on_device_ && worker.queue == QueueKind::compute) {
+      // What is queued now would be under way when the panel begins.
+      while (panels_begun_ > 0 && !quit_) guard.wait(panel_queued_);
+      if (queues_[worker.queue].empty()) continue;
+    }
     const WorkItem item = queues_[worker.queue].pop();
     ++at_work_;
     switch (item.job) {
       case Job::task:
+        if (worker.queue == QueueKind::panel) ++panels_begun_;
         run_tasks(guard, worker, item.what);
+        if (worker.queue == QueueKind::panel && --panels_begun_ == 0) panel_queued_.notify_all();
         break;
       case Job::spill:
         spill(guard, worker, item.what);
@@ -285,6 +292,10 @@ void Core::prepare(Worker& worker, int32_t index) {
   slot.deferred = slot.given_up = false;
 
   const int stream_number = worker.first_stream + static_cast<int>(slot.stream);
+  if (panel_stream_ >= 0 && config_.panels_alone && worker.queue == QueueKind::compute) {
+    if (auto panel = issued_.first_event(static_cast<size_t>(panel_stream_)))
+      run.waits.emplace_back(std::move(panel), panel_stream_);
+  }
   for (const BlockId input : graph_->inputs(task)) {
     BlockRecord& r = blocks_.table.of(input);
     const bool is_below = task.visits && !(r.resident && r.available);

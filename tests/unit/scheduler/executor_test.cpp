@@ -414,6 +414,37 @@ TEST(ExecutorDevice, SuccessorsAreQueuedBeforeTheirInputsAreDone) {
   EXPECT_EQ(words_of(*executor, *executor->stored_block(c)), cv);
 }
 
+TEST(ExecutorDevice, TasksWaitForPanelsThatBeganBefore) {
+  ExecutorConfig config = config_for(DeviceKind::emulated, 1 << 20);
+  config.panels_alone = true;
+  const auto executor = Executor::create(config);
+  Graph graph;
+  std::promise<void> begun;
+  std::atomic<bool> done = false;
+  std::atomic<int> beside = 0, behind = 0;
+  // A panel that takes the host long, and then the device.
+  const int32_t panel = graph.add_body(std::make_unique<Call>([&](TaskRun& run) {
+    begun.set_value();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    run.context.stream->host_callback([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      done = true;
+    });
+  }));
+  const int32_t gate = graph.add_body(std::make_unique<Call>(
+      [future = begun.get_future().share()](TaskRun&) { future.wait_for(std::chrono::seconds(30)); }));
+  const int32_t bulk = graph.add_body(std::make_unique<Call>(
+      [&](TaskRun& run) { run.context.stream->host_callback([&] { ++(done ? behind : beside); }); }));
+  const BlockId a = graph.add_block(8), open = graph.add_block(8);
+  add(graph, {.body = panel, .outputs = {a}, .queue = QueueKind::panel});
+  add(graph, {.body = gate, .outputs = {open}, .queue = QueueKind::worker});
+  constexpr int kTasks = 20;
+  for (int i = 0; i < kTasks; ++i) add(graph, {.body = bulk, .inputs = {open}, .outputs = {graph.add_block(8)}});
+  executor->run(graph);
+  EXPECT_EQ(beside, 0);
+  EXPECT_EQ(behind, kTasks);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, ExecutorTest, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated),
                          [](const auto& info) { return std::string(local::name(info.param)); });
 
