@@ -387,7 +387,7 @@ void ServiceImpl::watch() {
 void ServiceImpl::loop() {
   prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds; else 50 us, as long as the naps
   constexpr int kSpins = 40;
-  constexpr auto kNap = std::chrono::microseconds(5);
+  constexpr auto kNap = std::chrono::microseconds(10);
   constexpr double kSleepSeconds = 0.02;  // and then a look at what no message announces: interrupts, ranks that left
   int idle = 0;
   // The transport may need the device to be this thread's current one, which making anything of the device does.

@@ -29,7 +29,8 @@ void Core::work_loop(Worker& worker) {
   while (wait_for_work(guard, worker)) {
     if (config_.panels_alone && on_device_ && worker.queue == QueueKind::compute) {
       // What is queued now would be under way when the panel begins.
-      while (panels_begun_ > 0 && !quit_) guard.wait(panel_queued_);
+      while ((panels_begun_ > 0 || !queues_[QueueKind::panel].empty()) && !quit_)
+        guard.wait_for(panel_queued_, kTakeBackAfter);
       if (queues_[worker.queue].empty()) continue;
     }
     const WorkItem item = queues_[worker.queue].pop();
@@ -561,8 +562,14 @@ bool Core::watch_device(Guard& guard) {
       polling_ = false;
     }
     if (!any) {
+      // Who asks without a pause holds up a thread that launches many small kernels.
+      const bool launches = panels_begun_ > 0;
       guard.unlock();
-      std::this_thread::yield();
+      if (launches) {
+        std::this_thread::sleep_for(kPollInterval);
+      } else {
+        std::this_thread::yield();
+      }
       guard.lock();
     }
     now_ns = local::trace_clock_ns();
