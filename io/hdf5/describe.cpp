@@ -10,6 +10,7 @@
 #include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/io/hdf5/parse/virtual.h"
+#include "quarry/io/hdf5/process/library_process.h"
 #include "quarry/io/hdf5/types.h"
 #include "quarry/local/base/detail.h"
 
@@ -78,18 +79,16 @@ const Dims& countable_shape(const Dataspace& space) {
 
 // A virtual data set without limit along an axis is as large as what is there of its sources.
 Dims virtual_shape(const MetadataFile& file, const Object& object) {
-  const LibraryLock lock;
-  check_for_library(file, object);
-  const Handle opened = open_file(file.path, H5F_ACC_RDONLY);
-  const Handle dataset = check_handle(H5Oopen_by_addr(opened, static_cast<haddr_t>(object.header)), "cannot be opened");
-  const Handle space = check_handle(H5Dget_space(dataset), "dataspace");
-  hsize_t extents[H5S_MAX_RANK];
-  if (H5Sget_simple_extent_ndims(space) != object.space->shape.size())
-    throw local::IoError("damaged: the library finds another number of axes");
-  const int rank = check_call(H5Sget_simple_extent_dims(space, extents, nullptr), "dataspace");
-  Dims shape;
-  for (int d = 0; d < rank; ++d)
-    shape.push_back(static_cast<int64_t>(std::min(extents[d], static_cast<hsize_t>(INT64_MAX))));
+  ByteWriter request;
+  request.put_string(file.path);
+  request.put(object.header);
+  const std::string reply = call_library(LibraryCall::get_shape, request.take());
+  ByteReader in(reply);
+  Dims shape = object.space->shape;
+  for (int64_t& extent : shape) {
+    extent = in.get<int64_t>();
+    if (extent < 0) throw local::IoError("damaged: the library finds another shape");
+  }
   return shape;
 }
 
@@ -106,22 +105,6 @@ void check_size(const Dims& shape, int64_t itemsize) {
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes))
       throw local::NotSupported(fmt::format("its shape {} is more bytes than 64 bits count", local::to_string(shape)));
 }
-
-}  // namespace
-
-std::optional<FileFormat> file_format(hid_t file_id, int64_t file_bytes) {
-  const Handle create = check_handle(H5Fget_create_plist(file_id), "file properties");
-  size_t offset_bytes = 0, length_bytes = 0;
-  hsize_t base = 0;
-  check_call(H5Pget_sizes(create, &offset_bytes, &length_bytes), "file properties");
-  check_call(H5Pget_userblock(create, &base), "file properties");
-  const auto usable = [](size_t width) { return width == 2 || width == 4 || width == 8; };
-  if (!usable(offset_bytes) || !usable(length_bytes)) return std::nullopt;
-  if (base > static_cast<hsize_t>(file_bytes)) throw local::IoError("damaged: the user block");
-  return FileFormat{static_cast<int>(offset_bytes), static_cast<int>(length_bytes), static_cast<int64_t>(base)};
-}
-
-namespace {
 
 Dims with_array_axes(const Dims& outer, const Dims& array) {
   Dims all = outer;
@@ -421,6 +404,23 @@ bool check_source(const MetadataFile& file, const std::string& name, const std::
 }  // namespace
 
 void check_for_library(const MetadataFile& file, const Object& object) { check_for_library(file, object, 0); }
+
+Dims library_shape(const std::string& path, int64_t header) {
+  const auto file = MetadataFile::open(path);
+  const Object object = read_object(file->metadata, header);
+  check_for_library(*file, object);
+  const Handle opened = open_file(path, H5F_ACC_RDONLY);
+  const Handle dataset = check_handle(H5Oopen_by_addr(opened, static_cast<haddr_t>(header)), "cannot be opened");
+  const Handle space = check_handle(H5Dget_space(dataset), "dataspace");
+  hsize_t extents[H5S_MAX_RANK];
+  if (!object.space || H5Sget_simple_extent_ndims(space) != object.space->shape.size())
+    throw local::IoError("damaged: the library finds another number of axes");
+  const int rank = check_call(H5Sget_simple_extent_dims(space, extents, nullptr), "dataspace");
+  Dims shape;
+  for (int d = 0; d < rank; ++d)
+    shape.push_back(static_cast<int64_t>(std::min(extents[d], static_cast<hsize_t>(INT64_MAX))));
+  return shape;
+}
 
 StoredDataset describe_dataset(const std::string& file, const std::string& path) {
   const std::string object = normalized_object(path);

@@ -36,10 +36,6 @@ class Describer {
 // Opens and describes. Throws as Dataset::open.
 StoredDataset describe_dataset(const std::string& file, const std::string& object);
 
-// How an open file of so many bytes says what it says; nothing where its addresses are of a size that the parser does
-// not read.
-std::optional<FileFormat> file_format(hid_t file_id, int64_t file_bytes);
-
 // The data set or group whose path is most like `object`; empty where none is close.
 std::string nearest_object(const MetadataFile& file, const std::string& object);
 // Throws InvalidArgument: there is no such object, with the nearest.
@@ -48,6 +44,9 @@ std::string nearest_object(const MetadataFile& file, const std::string& object);
 // Before the library opens an object of a file: what it will read is as the format has it, in the sources of a virtual
 // data set too. Throws IoError.
 void check_for_library(const MetadataFile& file, const Object& object);
+
+// The shape of a virtual data set as the library finds it: for its process (io/hdf5/process). Throws IoError.
+local::Dims library_shape(const std::string& path, int64_t header);
 
 void write_attributes(hid_t object, const std::map<std::string, Attribute>& attributes);
 // Whether a link of that path exists, every component of it, to the library.

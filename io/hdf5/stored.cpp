@@ -5,6 +5,37 @@
 namespace quarry::io::hdf5 {
 namespace {
 
+std::vector<std::byte> to_vector(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
+
+// Makes whole little-endian integers of `size` bytes of them.
+void widen_bits(std::span<std::byte> bytes, size_t size, const IntegerBits& bits) {
+  const int left = 64 - bits.precision;
+  for (size_t at = 0; at + size <= bytes.size(); at += size) {
+    std::byte* const element = bytes.data() + at;
+    uint64_t value = 0;
+    for (size_t b = 0; b < size; ++b)
+      value |= std::to_integer<uint64_t>(element[bits.big_endian ? size - 1 - b : b]) << 8 * b;
+    value = value >> bits.offset << left;
+    value = bits.is_signed ? static_cast<uint64_t>(static_cast<int64_t>(value) >> left) : value >> left;
+    std::memcpy(element, &value, size);
+  }
+}
+
+}  // namespace
+
+void fix_elements(const StoredDataset& stored, std::span<std::byte> elements) {
+  const local::DType dtype = stored.info.dtype;
+  if (dtype == local::DType::bool_) normalize_bools(elements.data(), static_cast<int64_t>(elements.size()));
+  const IntegerBits& bits = stored.storage.bits;
+  if (bits.precision > 0) widen_bits(elements, static_cast<size_t>(local::itemsize(dtype)), bits);
+}
+
+const std::string& data_file(const StoredDataset& stored) {
+  return stored.storage.file.empty() ? stored.info.file : stored.storage.file;
+}
+
+namespace {
+
 void put_attribute(ByteWriter& out, const Attribute& attribute) {
   out.put<uint8_t>(static_cast<uint8_t>(attribute.index()));
   if (const auto* integer = std::get_if<int64_t>(&attribute)) out.put(*integer);
@@ -40,33 +71,46 @@ Attribute get_attribute(ByteReader& in) {
   }
 }
 
-std::vector<std::byte> to_vector(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
+}  // namespace
 
-// Makes whole little-endian integers of `size` bytes of them.
-void widen_bits(std::span<std::byte> bytes, size_t size, const IntegerBits& bits) {
-  const int left = 64 - bits.precision;
-  for (size_t at = 0; at + size <= bytes.size(); at += size) {
-    std::byte* const element = bytes.data() + at;
-    uint64_t value = 0;
-    for (size_t b = 0; b < size; ++b)
-      value |= std::to_integer<uint64_t>(element[bits.big_endian ? size - 1 - b : b]) << 8 * b;
-    value = value >> bits.offset << left;
-    value = bits.is_signed ? static_cast<uint64_t>(static_cast<int64_t>(value) >> left) : value >> left;
-    std::memcpy(element, &value, size);
+void put_filters(const std::vector<Filter>& filters, ByteWriter& out) {
+  out.put<int32_t>(static_cast<int32_t>(filters.size()));
+  for (const Filter& filter : filters) {
+    out.put(filter.kind);
+    out.put<int32_t>(filter.level);
+    out.put_string(filter.name);
+    out.put_bytes(std::as_bytes(std::span(filter.values)));
   }
 }
 
-}  // namespace
-
-void fix_elements(const StoredDataset& stored, std::span<std::byte> elements) {
-  const local::DType dtype = stored.info.dtype;
-  if (dtype == local::DType::bool_) normalize_bools(elements.data(), static_cast<int64_t>(elements.size()));
-  const IntegerBits& bits = stored.storage.bits;
-  if (bits.precision > 0) widen_bits(elements, static_cast<size_t>(local::itemsize(dtype)), bits);
+std::vector<Filter> get_filters(ByteReader& in) {
+  std::vector<Filter> filters(static_cast<size_t>(in.get<int32_t>()));
+  for (Filter& filter : filters) {
+    filter.kind = in.get<Filter::Kind>();
+    filter.level = in.get<int32_t>();
+    filter.name = in.get_string();
+    const auto values = in.get_bytes();
+    filter.values.resize(values.size() / sizeof(uint32_t));
+    if (!values.empty()) std::memcpy(filter.values.data(), values.data(), filter.values.size() * sizeof(uint32_t));
+  }
+  return filters;
 }
 
-const std::string& data_file(const StoredDataset& stored) {
-  return stored.storage.file.empty() ? stored.info.file : stored.storage.file;
+void put_attributes(const std::map<std::string, Attribute>& attributes, ByteWriter& out) {
+  out.put<int32_t>(static_cast<int32_t>(attributes.size()));
+  for (const auto& [name, value] : attributes) {
+    out.put_string(name);
+    put_attribute(out, value);
+  }
+}
+
+std::map<std::string, Attribute> get_attributes(ByteReader& in) {
+  std::map<std::string, Attribute> attributes;
+  for (auto left = in.get<int32_t>(); left > 0; --left) {
+    std::string name = in.get_string();
+    attributes.emplace(std::move(name), get_attribute(in));
+  }
+  return attributes;
 }
 
 void serialize(const StoredDataset& stored, ByteWriter& out) {
@@ -78,22 +122,12 @@ void serialize(const StoredDataset& stored, ByteWriter& out) {
   out.put(info.swapped);
   out.put(info.chunks.has_value());
   if (info.chunks) out.put_dims(*info.chunks);
-  out.put<int32_t>(static_cast<int32_t>(info.filters.size()));
-  for (const Filter& filter : info.filters) {
-    out.put(filter.kind);
-    out.put<int32_t>(filter.level);
-    out.put_string(filter.name);
-    out.put_bytes(std::as_bytes(std::span(filter.values)));
-  }
+  put_filters(info.filters, out);
   out.put_string(info.layout);
   out.put(info.direct);
   out.put_string(info.library_reason);
   out.put(info.stored_bytes);
-  out.put<int32_t>(static_cast<int32_t>(info.attributes.size()));
-  for (const auto& [name, value] : info.attributes) {
-    out.put_string(name);
-    put_attribute(out, value);
-  }
+  put_attributes(info.attributes, out);
   const Storage& storage = stored.storage;
   out.put(storage.kind);
   out.put(storage.offset);
@@ -122,24 +156,12 @@ StoredDataset deserialize(ByteReader& in) {
   info.dtype = in.get<local::DType>();
   info.swapped = in.get<bool>();
   if (in.get<bool>()) info.chunks = in.get_dims();
-  info.filters.resize(static_cast<size_t>(in.get<int32_t>()));
-  for (Filter& filter : info.filters) {
-    filter.kind = in.get<Filter::Kind>();
-    filter.level = in.get<int32_t>();
-    filter.name = in.get_string();
-    const auto values = in.get_bytes();
-    filter.values.resize(values.size() / sizeof(uint32_t));
-    if (!values.empty()) std::memcpy(filter.values.data(), values.data(), filter.values.size() * sizeof(uint32_t));
-  }
+  info.filters = get_filters(in);
   info.layout = in.get_string();
   info.direct = in.get<bool>();
   info.library_reason = in.get_string();
   info.stored_bytes = in.get<int64_t>();
-  const auto attributes = in.get<int32_t>();
-  for (int32_t i = 0; i < attributes; ++i) {
-    std::string name = in.get_string();
-    info.attributes.emplace(std::move(name), get_attribute(in));
-  }
+  info.attributes = get_attributes(in);
   Storage& storage = stored.storage;
   storage.kind = in.get<Storage::Kind>();
   storage.offset = in.get<int64_t>();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,6 +56,10 @@ void fix_elements(const StoredDataset& stored, std::span<std::byte> elements);
 // The file whose bytes are read.
 const std::string& data_file(const StoredDataset& stored);
 
+void put_filters(const std::vector<Filter>& filters, ByteWriter& out);
+std::vector<Filter> get_filters(ByteReader& in);
+void put_attributes(const std::map<std::string, Attribute>& attributes, ByteWriter& out);
+std::map<std::string, Attribute> get_attributes(ByteReader& in);
 void serialize(const StoredDataset& stored, ByteWriter& out);
 StoredDataset deserialize(ByteReader& in);
 std::shared_ptr<Dataset> dataset_of(StoredDataset stored);

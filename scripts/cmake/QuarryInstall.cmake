@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 get_property(layers GLOBAL PROPERTY QUARRY_LAYERS)
 install(TARGETS ${layers} EXPORT quarryTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS quarry_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS quarry_tool quarry_hdf5 RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(QUARRY_HAVE_CUDA)
   # Loaded at run time from beside libquarry_local; nobody links to them.
   foreach(module quarry_cuda quarry_nccl)

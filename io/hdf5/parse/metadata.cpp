@@ -74,7 +74,10 @@ void Metadata::read_superblock() {
   unsigned flags = 0;
   if (version < 2) {
     in.skip(1 + 2 + 2 + 4);  // sizes of nodes of groups, flags
-    if (version == 1) in.skip(4);
+    if (version == 1) {
+      chunk_tree_half_ = in.u16();
+      in.skip(2);
+    }
   } else {
     flags = in.u8();
   }
@@ -108,12 +111,18 @@ void Metadata::read_superblock() {
 }
 
 void Metadata::read_extension(int64_t address) {
-  constexpr unsigned kMessageTable = 0x0f, kCacheImage = 0x18;
+  constexpr unsigned kMessageTable = 0x0f, kTreeSizes = 0x13, kFreeSpace = 0x17, kCacheImage = 0x18;
   std::optional<std::vector<std::byte>> table, image;
   for_each_message(*file_, format_, address, [&](const HeaderMessage& message) {
     if (message.shared) damaged("a shared message in the superblock's extension");
     if (message.type == kMessageTable) table.emplace(message.body.begin(), message.body.end());
     if (message.type == kCacheImage) image.emplace(message.body.begin(), message.body.end());
+    if (message.type == kTreeSizes) {
+      Cursor in(message.body, "the message of the sizes of B-trees");
+      if (in.u8() != 0) damaged("sizes of B-trees of unknown version");
+      chunk_tree_half_ = in.u16();
+    }
+    if (message.type == kFreeSpace) read_free_space(message.body);
     return true;
   });
   if (image) {
@@ -124,6 +133,13 @@ void Metadata::read_extension(int64_t address) {
     Cursor in(*table, "the message of a table of shared messages");
     read_message_table(in);
   }
+}
+
+void Metadata::read_free_space(std::span<const std::byte> message) {
+  constexpr unsigned kPages = 1;
+  Cursor in(message, "the message of free space");
+  const unsigned version = in.u8(), strategy = in.u8(), persists = in.u8();
+  manages_space_ = version != 1 || strategy == kPages || persists != 0;  // another version says it otherwise
 }
 
 void Metadata::read_cache_image(Cursor& in) {

@@ -27,6 +27,10 @@ class Metadata {
   const FileFormat& format() const { return format_; }
   int64_t root() const { return root_; }  // header of the root group, relative to format().base
   GlobalHeap& global_heap() const { return *global_; }
+  // Most entries of a node of a version 1 B-tree of chunks are twice as many.
+  int chunk_tree_half() const { return chunk_tree_half_; }
+  // Whether the file keeps lists of its free space, or pages, which whoever writes has to care for.
+  bool manages_space() const { return manages_space_; }
 
   // A message, followed to where it is if it is shared; `copy` keeps it alive. Throws IoError.
   std::span<const std::byte> body(const HeaderMessage& message, std::vector<std::byte>& copy) const;
@@ -40,6 +44,7 @@ class Metadata {
   void read_extension(int64_t address);
   void read_message_table(Cursor& in);
   void read_cache_image(Cursor& in);
+  void read_free_space(std::span<const std::byte> message);
 
   struct MessageIndex {
     unsigned types = 0;  // a bit for each that it holds
@@ -49,6 +54,8 @@ class Metadata {
   std::shared_ptr<const ByteSource> file_, source_;
   FileFormat format_;
   int64_t root_ = 0;
+  int chunk_tree_half_ = 32;  // where the file does not say
+  bool manages_space_ = false;
   std::vector<MessageIndex> indexes_;
   std::unique_ptr<GlobalHeap> global_;
 };

@@ -383,7 +383,9 @@ void Hdf5Dataset::visit_library(const AscendingRegion& region, std::span<std::by
 void Hdf5Dataset::read_library(const AscendingRegion& region, std::byte* to) const {
   const int64_t bytes = local::element_count(region.count) * item_;
   try {
-    library_->read(region.low, region.step, region.count, to);
+    library_->read(region, to);
+  } catch (const local::NotSupported& error) {
+    throw local::NotSupported(fmt::format("'{}' in '{}': {}", stored_.info.object, stored_.info.file, error.what()));
   } catch (const local::Error& error) {
     throw local::IoError(fmt::format("'{}' in '{}': {}", stored_.info.object, stored_.info.file, error.what()));
   }

@@ -1,62 +1,84 @@
 #include "quarry/io/hdf5/read/library_reader.h"
 
-#include <fmt/format.h>
+#include <atomic>
+#include <optional>
 
-#include "quarry/io/hdf5/describe.h"
-#include "quarry/io/hdf5/types.h"
+#include "quarry/io/hdf5/process/library_process.h"
+#include "quarry/io/hdf5/read/library_dataset.h"
+#include "quarry/io/storage/bytes.h"
+#include "quarry/local/base/detail.h"
 
 namespace quarry::io::hdf5 {
+namespace {
+
+using local::Dims;
+
+std::atomic<uint64_t> readers{0};
+
+std::string opening_of(const StoredDataset& stored) {
+  ByteWriter out;
+  out.put<uint64_t>(++readers);
+  out.put_string(library_dataset_of(stored));
+  return out.take();
+}
+
+}  // namespace
 
 LibraryReader::LibraryReader(const StoredDataset& stored)
-    : path_(data_file(stored)),
-      header_(stored.storage.header),
-      dtype_(stored.info.dtype),
-      bitfield_(stored.storage.bitfield),
-      fields_(stored.storage.fields) {}
+    : opened_(opening_of(stored)),
+      item_(local::itemsize(stored.info.dtype)),
+      shape_(stored.info.shape),
+      block_(stored.info.chunks && !stored.info.filters.empty() ? *stored.info.chunks : stored.info.shape) {}
 
-LibraryReader::~LibraryReader() {
-  const LibraryLock lock;
-  close();
+LibraryReader::~LibraryReader() { close_in_library(opened_); }
+
+std::string LibraryReader::request(const AscendingRegion& region, const Dims& at, const Dims& count, int half) const {
+  ByteWriter out;
+  out.put_view(opened_);
+  Dims low = region.low;
+  for (int d = 0; d < low.size(); ++d) low[d] += at[d] * region.step[d];
+  out.put_dims(low);
+  out.put_dims(region.step);
+  out.put_dims(count);
+  out.put<int32_t>(half);
+  return out.take();
 }
 
-void LibraryReader::close() noexcept {
-  type_.reset();
-  dataset_.reset();
-  file_.reset();
-}
-
-void LibraryReader::open() {
-  if (dataset_) return;
-  close();
-  // The library crashes on some damaged files: what it will read is looked at before, also where the file is another
-  // one by now.
-  const auto checked = MetadataFile::open(path_);
-  check_for_library(*checked, read_object(checked->metadata, header_));
-  file_ = open_file(path_, H5F_ACC_RDONLY);
-  dataset_ = check_handle(H5Oopen_by_addr(file_, static_cast<haddr_t>(header_)), "cannot be opened");
-  if (H5Iget_type(dataset_) != H5I_DATASET) throw local::IoError("it is a data set no more");
-  type_ = memory_type(dtype_, bitfield_, fields_);
-}
-
-void LibraryReader::read(const local::Dims& low, const local::Dims& step, const local::Dims& count, void* to) {
-  const LibraryLock lock;
-  open();
-  const Handle space = check_handle(H5Dget_space(dataset_), "dataspace");
-  const int rank = count.size();
-  if (H5Sget_simple_extent_ndims(space) != rank) throw local::IoError("its shape has changed since it was opened");
-  if (rank == 0) {
-    check_call(H5Dread(dataset_, type_, H5S_ALL, H5S_ALL, H5P_DEFAULT, to), "cannot be read");
-    return;
-  }
-  hsize_t start[H5S_MAX_RANK], stride[H5S_MAX_RANK], extent[H5S_MAX_RANK];
-  for (int d = 0; d < rank; ++d) {
-    start[d] = static_cast<hsize_t>(low[d]);
-    stride[d] = static_cast<hsize_t>(step[d]);
-    extent[d] = static_cast<hsize_t>(count[d]);
-  }
-  check_call(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, stride, extent, nullptr), "selection");
-  const Handle memory = check_handle(H5Screate_simple(rank, extent, nullptr), "selection");
-  check_call(H5Dread(dataset_, type_, memory, space, H5P_DEFAULT, to), "cannot be read");
+void LibraryReader::read(const AscendingRegion& region, std::byte* to) {
+  // What is in one half of the shared memory, and where it goes; the other half is filled meanwhile.
+  struct Box {
+    Dims count;
+    std::byte* place;
+    int half;
+  };
+  const Dims strides = local::contiguous_strides(region.count, item_);
+  const Dims nothing = Dims::filled(region.count.size(), 0);
+  std::optional<Box> last;
+  LibrarySession session;
+  const auto take = [&] {
+    if (!last) return;
+    session.receive();
+    copy_box(last->count, item_, session.half(last->half).data(), local::contiguous_strides(last->count, item_),
+             last->place, strides);
+  };
+  const auto add = [&](const Dims& at, const Dims& count) {
+    const int half = last ? 1 - last->half : 0;
+    session.send(LibraryCall::read, request(region, at, count, half));
+    take();
+    last = {count, to + dot(at, strides), half};
+  };
+  // A chunk that is cut is decoded more than once.
+  const int64_t most = std::ssize(session.half(0));
+  const bool fits = local::element_count(region.count) * item_ <= most;
+  PartCursor cursor(region, shape_, fits ? shape_ : block_);
+  for (Part part; cursor.next(part);)
+    cut_pieces(part.count, nothing, item_, /*dense_from=*/part.count.size(), most,
+               [&](const Dims& index, const Dims& count, const Dims& /*strides*/) {
+                 Dims at = part.at;
+                 for (int d = 0; d < at.size(); ++d) at[d] += index[d];
+                 add(at, count);
+               });
+  take();
 }
 
 }  // namespace quarry::io::hdf5

@@ -1,18 +1,16 @@
-// Reading through the HDF5 library, under its lock: for virtual, external and oddly typed or filtered data sets.
+// Reading by the HDF5 library, in its process: virtual, external and oddly typed or filtered data sets.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "quarry/io/hdf5/library.h"
 #include "quarry/io/hdf5/stored.h"
-#include "quarry/local/base/dtype.h"
-#include "quarry/local/base/shape.h"
+#include "quarry/io/storage/pieces.h"
 
 namespace quarry::io::hdf5 {
 
-// Keeps its file open from the first read on. Thread-safe.
+// Thread-safe; one thread reads at a time, of all data sets of the process.
 class LibraryReader {
  public:
   explicit LibraryReader(const StoredDataset& stored);
@@ -20,19 +18,15 @@ class LibraryReader {
   LibraryReader(const LibraryReader&) = delete;
   LibraryReader& operator=(const LibraryReader&) = delete;
 
-  // Reads element low[d] + i * step[d], i < count[d], into C-contiguous memory. Blocks. Throws IoError.
-  void read(const local::Dims& low, const local::Dims& step, const local::Dims& count, void* to);
+  // Reads the region, in ascending order, into C-contiguous memory. Blocks. Throws IoError, NotSupported.
+  void read(const AscendingRegion& region, std::byte* to);
 
  private:
-  void open();
-  void close() noexcept;
+  std::string request(const AscendingRegion& region, const local::Dims& at, const local::Dims& count, int half) const;
 
-  const std::string path_;
-  const int64_t header_;  // where the library finds the object
-  const local::DType dtype_;
-  const bool bitfield_;
-  const std::vector<std::string> fields_;
-  Handle file_, dataset_, type_;
+  const std::string opened_;  // how the library's process opens it: by a number, once
+  const int64_t item_;
+  const local::Dims shape_, block_;  // what is decoded as a whole; else the shape
 };
 
 }  // namespace quarry::io::hdf5

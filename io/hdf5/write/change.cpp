@@ -22,9 +22,10 @@
 #include "quarry/io/hdf5/library.h"
 #include "quarry/io/hdf5/parse/file.h"
 #include "quarry/io/hdf5/parse/signature.h"
-#include "quarry/io/hdf5/types.h"
+#include "quarry/io/hdf5/process/library_process.h"
 #include "quarry/io/hdf5/write/change_journal.h"
 #include "quarry/io/hdf5/write/change_writer.h"
+#include "quarry/io/hdf5/write/create.h"
 #include "quarry/io/hdf5/write/metadata.h"
 #include "quarry/io/partial.h"
 #include "quarry/io/storage/objects.h"
@@ -42,7 +43,6 @@ using local::Region;
 
 constexpr int64_t kAlignedBytes = 64 << 10, kPageBytes = 4096;  // as of new files
 constexpr int64_t kMetadataAlignment = 8;
-constexpr int64_t kCopiedBytes = int64_t{8} << 20;  // from the journal at once
 
 int64_t number_of(const Dims& chunk, const Dims& grid) { return dot(chunk, local::contiguous_strides(grid, 1)); }
 
@@ -90,7 +90,6 @@ class Hdf5Change final : public OutputFile {
   Hdf5Change(const std::string& file, std::vector<ChangeSpec> specs)
       : name_(file), target_(real_path(file).value_or(file)), locked_(target_, file) {
     bytes_.emplace(target_, ByteFile::Mode::write);
-    const LibraryLock lock;
     find_end();
     for (ChangeSpec& spec : specs) add_item(std::move(spec));
     const bool by_library = std::ranges::any_of(items_, [](const Item& item) { return !item.by_library.empty(); });
@@ -145,9 +144,7 @@ class Hdf5Change final : public OutputFile {
 
   // What an interrupted change left behind the end that the superblock states goes.
   void find_end() {
-    const Handle opened = open_file(target_, H5F_ACC_RDONLY);
-    format_ = file_format(opened, bytes_->size());
-    if (!format_) return;
+    format_ = MetadataFile::open(target_)->metadata.format();
     old_end_ = stated_end(*bytes_, *format_);
     if (old_end_ < 0 || old_end_ > bytes_->size()) {
       format_.reset();
@@ -179,7 +176,7 @@ class Hdf5Change final : public OutputFile {
     plan.name = name_;
     if (spec.append) plan.after.info.shape[*spec.append] += spec.region.count[*spec.append];
     item.spec = std::move(spec);
-    item.by_library = plan_item(item, found.object);
+    item.by_library = plan_item(item, *found.file, found.object);
     items_.push_back(std::move(item));
   }
 
@@ -223,7 +220,7 @@ class Hdf5Change final : public OutputFile {
   }
 
   // Returns why the library must write it; nothing where it need not.
-  std::string plan_item(Item& item, const Object& object) {
+  std::string plan_item(Item& item, const MetadataFile& opened, const Object& object) {
     const StoredDataset& before = item.plan.before;
     const DatasetInfo& info = before.info;
     if (!info.direct) return info.library_reason;
@@ -235,7 +232,7 @@ class Hdf5Change final : public OutputFile {
         item.plan.waiting = item.spec.region;
         return "";
       case Storage::Kind::chunked:
-        return plan_chunks(item, object);
+        return plan_chunks(item, opened, object);
       case Storage::Kind::memory:
         return "a compact layout";
       case Storage::Kind::library:
@@ -244,7 +241,7 @@ class Hdf5Change final : public OutputFile {
     return "its layout";
   }
 
-  std::string plan_chunks(Item& item, const Object& object) {
+  std::string plan_chunks(Item& item, const MetadataFile& opened, const Object& object) {
     const DatasetInfo& info = item.plan.before.info;
     const bool filtered = !info.filters.empty();
     if (!filtered && !item.spec.append && has_all_chunks(item)) {
@@ -256,12 +253,7 @@ class Hdf5Change final : public OutputFile {
       if (const FilterKind* const kind = find_kind(filter.kind); !kind || !kind->written)
         return fmt::format("filter {}", filter.name);
     if (object.layout->unfiltered_edges) return "chunks at the edges without filters";
-    {
-      const Handle opened = open_file(target_, H5F_ACC_RDONLY);
-      const Handle dataset = check_handle(H5Dopen2(opened, item.spec.object.c_str(), H5P_DEFAULT),
-                                          fmt::format("cannot change '{}' in '{}'", item.spec.object, name_));
-      item.index = describe_index(opened, dataset, *bytes_);
-    }
+    item.index = describe_index(opened.metadata, item.header);
     using Index = LayoutMessage::Index;
     const bool fixed = object.space->limits == object.space->shape && !item.spec.append && filtered;
     if (!item.index || (item.index->layout.index != Index::btree && !fixed)) return "the kind of its chunk index";
@@ -460,50 +452,24 @@ class Hdf5Change final : public OutputFile {
   }
 
   void commit_by_library() {
-    const LibraryLock lock;
     Replacement copy(name_, static_cast<double>(journal_end_));
-    {
-      Handle opened = open_file(copy.path(), H5F_ACC_RDWR);
-      for (const Item& item : items_) write_by_library(opened, item);
-      H5Fflush(opened, H5F_SCOPE_GLOBAL);
-      const std::string reason = library_error();
-      if (!opened.reset()) throw local::IoError(fmt::format("cannot write '{}': {}", name_, reason));
+    std::vector<LibraryChange> changes;
+    for (const Item& item : items_) {
+      const ChangePlan& plan = item.plan;
+      LibraryChange& change = changes.emplace_back();
+      change.object = item.spec.object;
+      change.appends = item.spec.append.has_value();
+      change.shape = plan.after.info.shape;
+      change.region = item.spec.region;
+      change.bitfield = plan.before.storage.bitfield;
+      change.elements = waiting_dataset(journal_->path(), plan.after, item.spec.region, plan.waiting_at);
     }
+    ByteWriter request;
+    request.put_string(copy.path());
+    request.put_string(name_);
+    serialize(changes, request);
+    call_library(LibraryCall::change, request.take(), fmt::format("cannot write '{}'", name_));
     copy.commit();
-  }
-
-  void write_by_library(hid_t opened, const Item& item) const {
-    const ChangeSpec& spec = item.spec;
-    const std::string context = fmt::format("writing '{}' to '{}'", spec.object, name_);
-    const Handle dataset = check_handle(H5Dopen2(opened, spec.object.c_str(), H5P_DEFAULT), context);
-    const Dims& shape = item.plan.after.info.shape;
-    std::vector<hsize_t> start(static_cast<size_t>(shape.size())), count(start.size());
-    if (spec.append) {
-      for (int d = 0; d < shape.size(); ++d) count[static_cast<size_t>(d)] = static_cast<hsize_t>(shape[d]);
-      check_call(H5Dset_extent(dataset, count.data()), context);
-    }
-    if (spec.region.elements() == 0) return;
-    const Handle type = memory_type(spec.dtype, item.plan.before.storage.bitfield, {});
-    const Handle space = check_handle(H5Dget_space(dataset), context);
-    const std::shared_ptr<Dataset> from =
-        dataset_of(waiting_dataset(journal_->path(), item.plan.after, spec.region, item.plan.waiting_at));
-    std::vector<std::byte> elements, scratch;
-    hdf5::format().for_each_stored(*from, kCopiedBytes, [&](const Region& part) {
-      elements.resize(static_cast<size_t>(part.elements() * local::itemsize(spec.dtype)));
-      scratch.resize(static_cast<size_t>(from->read_scratch_bytes(part)));
-      from->read(part, elements.data(), scratch);
-      for (int d = 0; d < part.ndim(); ++d) {
-        start[static_cast<size_t>(d)] =
-            static_cast<hsize_t>(spec.region.start[d]) + static_cast<hsize_t>(part.start[d]);
-        count[static_cast<size_t>(d)] = static_cast<hsize_t>(part.count[d]);
-      }
-      if (part.ndim() > 0)
-        check_call(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), context);
-      const Handle memory = check_handle(
-          part.ndim() == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(part.ndim(), count.data(), nullptr), context);
-      check_call(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, elements.data()), context);
-      return true;
-    });
   }
 
   const std::string name_, target_;

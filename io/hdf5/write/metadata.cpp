@@ -251,14 +251,6 @@ EndPlace end_place(const ByteSource& file, const FileFormat& format) {
   }
 }
 
-bool is_managed(hid_t create) {
-  H5F_fspace_strategy_t strategy = H5F_FSPACE_STRATEGY_FSM_AGGR;
-  hbool_t persist = false;
-  hsize_t threshold = 0;
-  check_call(H5Pget_file_space_strategy(create, &strategy, &persist, &threshold), "file properties");
-  return persist || strategy == H5F_FSPACE_STRATEGY_PAGE;
-}
-
 }  // namespace
 
 void MetadataTarget::read_at(int64_t offset, std::span<std::byte> to) const {
@@ -316,19 +308,14 @@ NewIndex deserialize_new_index(ByteReader& in) {
   return made;
 }
 
-std::optional<NewIndex> describe_index(hid_t file_id, hid_t dataset, const ByteSource& file) {
-  const std::optional<FileFormat> format = file_format(file_id, file.size());
-  if (!format) return std::nullopt;
-  const Handle create = check_handle(H5Fget_create_plist(file_id), "file properties");
-  if (is_managed(create)) return std::nullopt;
-  unsigned half = 0;
-  check_call(H5Pget_istore_k(create, &half), "file properties");
-  H5O_info_t info;
-  check_call(H5Oget_info2(dataset, &info, H5O_INFO_BASIC), "object information");
-  NewIndex made{*format, static_cast<int64_t>(info.addr), static_cast<int>(2 * half), {}, 0, {}};
-  for_each_message(file, *format, made.header, [&](const HeaderMessage& message) {
+std::optional<NewIndex> describe_index(const Metadata& file, int64_t header) {
+  const FileFormat& format = file.format();
+  // Half a node of no entries is of a file that nobody makes.
+  if (file.manages_space() || file.chunk_tree_half() == 0) return std::nullopt;
+  NewIndex made{format, header, 2 * file.chunk_tree_half(), {}, 0, {}};
+  for_each_message(file.bytes(), format, header, [&](const HeaderMessage& message) {
     if (message.type != HeaderMessage::kLayout || message.shared) return true;
-    made.layout = parse_layout(message.body, *format);
+    made.layout = parse_layout(message.body, format);
     made.message_at = message.at;
     made.checked = message.checked;
     return false;
@@ -340,8 +327,8 @@ std::optional<NewIndex> describe_index(hid_t file_id, hid_t dataset, const ByteS
   return made;
 }
 
-std::optional<NewIndex> describe_new_index(hid_t file_id, hid_t dataset, const ByteSource& file) {
-  std::optional<NewIndex> made = describe_index(file_id, dataset, file);
+std::optional<NewIndex> describe_new_index(const Metadata& file, int64_t header) {
+  std::optional<NewIndex> made = describe_index(file, header);
   if (made && made->layout.address != kNoAddress) made.reset();
   return made;
 }

@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "quarry/io/byte_file.h"
-#include "quarry/io/hdf5/library.h"
 #include "quarry/io/hdf5/parse/chunk_index.h"
+#include "quarry/io/hdf5/parse/metadata.h"
 #include "quarry/io/output.h"
+#include "quarry/io/storage/bytes.h"
 
 namespace quarry::io::hdf5 {
 
@@ -53,11 +54,11 @@ struct NewIndex {
 void serialize(const NewIndex& made, ByteWriter& out);
 NewIndex deserialize_new_index(ByteReader& in);
 
-// What index_chunks() needs, of an open chunked data set; none where that cannot make its index: of kinds that only the
-// library makes, and in files whose free space is managed.
-std::optional<NewIndex> describe_index(hid_t file_id, hid_t dataset, const ByteSource& file);
+// What index_chunks() needs, of the chunked data set with that object header; none where that cannot make its index: of
+// kinds that only the library makes, and in files whose free space is managed.
+std::optional<NewIndex> describe_index(const Metadata& file, int64_t header);
 // The same of a data set without chunks; none where it has some.
-std::optional<NewIndex> describe_new_index(hid_t file_id, hid_t dataset, const ByteSource& file);
+std::optional<NewIndex> describe_new_index(const Metadata& file, int64_t header);
 
 // Where the superblock says that the file ends; -1: it says nothing that can be.
 int64_t stated_end(const ByteSource& file, const FileFormat& format);

@@ -1,9 +1,9 @@
 // Creating files and data sets, and making them visible as a whole.
 //
 // All is written to a Replacement, NAME.partial, which begins as a copy of the file where there is one and takes its
-// place at commit (docs/adr/0006). The library has the file open only while data sets are created. Encoded chunks go
-// behind what it wrote, and their indexes behind them (metadata.h, docs/adr/0026); only in files whose free space is
-// managed the library stores them. Until then the file's signature says that it is unfinished.
+// place at commit (docs/adr/0006). The library has the file open only while data sets are created (create.h). Encoded
+// chunks go behind what it wrote, and their indexes behind them (metadata.h, docs/adr/0026); only in files whose free
+// space is managed the library stores them. Until then the file's signature says that it is unfinished.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,9 +16,10 @@
 
 #include "quarry/io/hdf5/codecs/codec.h"
 #include "quarry/io/hdf5/describe.h"
-#include "quarry/io/hdf5/library.h"
+#include "quarry/io/hdf5/parse/file.h"
 #include "quarry/io/hdf5/parse/signature.h"
-#include "quarry/io/hdf5/types.h"
+#include "quarry/io/hdf5/process/library_process.h"
+#include "quarry/io/hdf5/write/create.h"
 #include "quarry/io/hdf5/write/hdf5_writer.h"
 #include "quarry/io/hdf5/write/metadata.h"
 #include "quarry/io/hdf5/write/scales.h"
@@ -34,8 +35,6 @@ namespace {
 
 using local::Dims;
 
-// Data of at least this size begins at a page of the file: reads and writes then touch no page twice.
-constexpr hsize_t kAlignedBytes = 64 << 10, kPageBytes = 4096;
 constexpr int64_t kMetadataAlignment = 8;
 
 // The specification as it will be created. Throws InvalidArgument for what cannot be.
@@ -96,84 +95,14 @@ OutputSpec checked_spec(OutputSpec spec) {
   return spec;
 }
 
-// h5py's types of str and of bytes.
-Handle text_type(const OutputText& text) {
-  Handle type = check_handle(H5Tcopy(H5T_C_S1), "string type");
-  if (text.is_bytes) {
-    check_call(H5Tset_size(type, std::max<size_t>(text.value.size(), 1)), "string type");
-    check_call(H5Tset_strpad(type, H5T_STR_NULLPAD), "string type");
-  } else {
-    check_call(H5Tset_size(type, H5T_VARIABLE), "string type");
-    check_call(H5Tset_cset(type, H5T_CSET_UTF8), "string type");
-  }
-  return type;
-}
-
-void write_text(hid_t dataset, hid_t type, const OutputText& text, const std::string& context) {
-  const char* const pointer = text.value.c_str();  // ends with a zero, which is the value of no bytes
-  check_call(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                      text.is_bytes ? static_cast<const void*>(pointer) : static_cast<const void*>(&pointer)),
-             context);
-}
-
-Handle create_dataset(hid_t parent, const std::string& path, const OutputSpec& spec) {
-  const std::string context = fmt::format("cannot create '{}'", spec.object);
-  const Handle type = spec.text ? text_type(*spec.text) : memory_type(spec.dtype);
-  hsize_t extents[local::kMaxDims], limits[local::kMaxDims], chunk[local::kMaxDims];
-  const int rank = spec.shape.size();
-  for (int d = 0; d < rank; ++d) extents[d] = limits[d] = static_cast<hsize_t>(spec.shape[d]);
-  for (const int axis : spec.unlimited) limits[axis] = H5S_UNLIMITED;
-  const Handle space =
-      check_handle(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, extents, limits), context);
-  const Handle create = check_handle(H5Pcreate(H5P_DATASET_CREATE), context);
-  // The library writes text itself.
-  if (!spec.text) check_call(H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), context);
-  check_call(H5Pset_obj_track_times(create, false), context);
-  if (!spec.text)
-    check_call(H5Pset_alloc_time(create, spec.filters.empty() ? H5D_ALLOC_TIME_EARLY : H5D_ALLOC_TIME_INCR), context);
-  if (spec.chunks) {
-    for (int d = 0; d < rank; ++d) chunk[d] = static_cast<hsize_t>((*spec.chunks)[d]);
-    check_call(H5Pset_chunk(create, rank, chunk), context);
-  }
-  for (const Filter& filter : spec.filters) {
-    if (filter.kind == Filter::Kind::shuffle) {
-      check_call(H5Pset_shuffle(create), context);
-    } else if (filter.kind == Filter::Kind::fletcher32) {
-      check_call(H5Pset_fletcher32(create), context);
-    } else {
-      const int64_t item = local::itemsize(spec.dtype), bytes = local::element_count(*spec.chunks) * item;
-      const Codec* const codec = find_codec(filter.kind);
-      const auto values = codec->values(filter, item, bytes);
-      check_call(H5Pset_filter(create, codec->id, H5Z_FLAG_MANDATORY, values.size(), values.data()), context);
-    }
-  }
-  const Handle links = check_handle(H5Pcreate(H5P_LINK_CREATE), context);
-  check_call(H5Pset_create_intermediate_group(links, 1), context);
-  Handle dataset = check_handle(H5Dcreate2(parent, path.c_str(), type, space, links, create, H5P_DEFAULT), context);
-  if (spec.text) write_text(dataset, type, *spec.text, context);
-  write_attributes(dataset, spec.attributes);
-  if (spec.fill_value) {
-    constexpr hsize_t kOne = 1;
-    std::array<std::byte, 16> value{};
-    spec.fill_value->store(spec.dtype, value.data());
-    const Handle one = check_handle(H5Screate_simple(1, &kOne, nullptr), context);
-    const Handle attribute =
-        check_handle(H5Acreate2(dataset, "_FillValue", type, one, H5P_DEFAULT, H5P_DEFAULT), context);
-    check_call(H5Awrite(attribute, type, value.data()), context);
-  }
-  return dataset;
-}
-
 class Hdf5Output final : public OutputFile {
  public:
-  Hdf5Output(std::string file, std::vector<OutputSpec> specs, bool overwrite)
-      : file_(std::move(file)), overwrite_(overwrite) {
+  Hdf5Output(std::string file, std::vector<OutputSpec> specs, bool overwrite) : file_(std::move(file)) {
     for (OutputSpec& spec : specs) specs_.push_back(checked_spec(std::move(spec)));
     check_paths(specs_);
-    const LibraryLock lock;
     check_targets(overwrite);
     place_.emplace(file_, unfiltered_bytes(specs_));
-    create_all();
+    create_all(overwrite);
     bytes_.emplace(place_->path(), ByteFile::Mode::write);
     prepare_places();
     for (size_t i = 0; i < specs_.size(); ++i) locate(i);
@@ -227,16 +156,7 @@ class Hdf5Output final : public OutputFile {
       return add_placed(index, std::span(&placed, 1));
     }
     const int64_t begin_ns = local::tracing() ? local::trace_clock_ns() : 0;
-    {
-      const LibraryLock lock;
-      open_for_chunks(index);
-      hsize_t origin[local::kMaxDims];
-      QUARRY_CHECK(spec.chunks && chunk.size() == spec.shape.size());
-      for (int d = 0; d < chunk.size(); ++d)
-        origin[d] = static_cast<hsize_t>(chunk[d]) * static_cast<hsize_t>((*spec.chunks)[d]);
-      check_call(H5Dwrite_chunk(datasets_[index], H5P_DEFAULT, /*filters=*/0, origin, bytes.size(), bytes.data()),
-                 fmt::format("writing '{}' to '{}'", spec.object, file_));
-    }
+    store_chunk(index, chunk, bytes);
     writers_[index]->count_written(static_cast<int64_t>(bytes.size()));
     if (!local::tracing()) return;
     local::TraceEvent event;
@@ -263,11 +183,7 @@ class Hdf5Output final : public OutputFile {
   }
 
   void commit() override {
-    {
-      const LibraryLock lock;
-      datasets_.clear();
-      if (opened_) close_file(opened_);
-    }
+    if (stores_) call_library(LibraryCall::finish, {}, fmt::format("cannot write '{}'", file_));
     if (places_) index_placed();
     place_->sync();  // no signature before everything else is there
     mark(FileState::whole);
@@ -280,87 +196,40 @@ class Hdf5Output final : public OutputFile {
   }
 
  private:
+  // What is in a file that is there, others may have written.
+  void create_all(bool overwrite) {
+    const Creation creation{place_->path(), file_, place_->fresh(), overwrite, specs_};
+    if (creation.fresh) return create_objects(creation);
+    ByteWriter request;
+    serialize(creation, request);
+    call_library(LibraryCall::create, request.take(), fmt::format("cannot write '{}'", file_));
+  }
+
   // Before an existing file is copied.
   void check_targets(bool overwrite) const {
     if (::access(file_.c_str(), F_OK) != 0) return;
-    const Handle opened = open_file(file_, H5F_ACC_RDONLY);
+    const auto opened = MetadataFile::open(file_);
     for (const OutputSpec& spec : specs_) check_target(opened, spec, overwrite);
   }
 
-  void create_all() {
-    Handle opened;
-    if (place_->fresh()) {
-      const Handle access = file_access();
-      check_call(H5Pset_alignment(access, kAlignedBytes, kPageBytes), "alignment");
-      opened = check_handle(H5Fcreate(place_->path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access),
-                            fmt::format("cannot create '{}'", file_));
-    } else {
-      opened = open_file(place_->path(), H5F_ACC_RDWR);
-    }
-    for (const OutputSpec& spec : specs_) {
-      if (spec.is_group) {
-        create_group(opened, spec);
-        continue;
-      }
-      if (!place_->fresh() && object_exists(opened, spec.object)) {
-        detach_scales(opened, spec.object);
-        check_call(H5Ldelete(opened, spec.object.c_str(), H5P_DEFAULT),
-                   fmt::format("cannot replace '{}' in '{}'", spec.object, file_));
-      }
-      create_dataset(opened, spec.object, spec);
-    }
-    attach_scales(opened, specs_);
-    close_file(opened);
-  }
-
-  void close_file(Handle& opened) {
-    H5Fflush(opened, H5F_SCOPE_GLOBAL);
-    std::string reason = library_error();
-    if (!opened.reset()) throw local::IoError(fmt::format("cannot write '{}': {}", file_, reason));
-  }
-
-  // Attributes that are there stay, unless they are to be replaced.
-  void create_group(hid_t opened, const OutputSpec& spec) const {
-    const std::string context = fmt::format("cannot create '{}' in '{}'", spec.object, file_);
-    const Handle links = check_handle(H5Pcreate(H5P_LINK_CREATE), context);
-    check_call(H5Pset_create_intermediate_group(links, 1), context);
-    const bool is_there = spec.object == "/" || object_exists(opened, spec.object);
-    const Handle group =
-        check_handle(is_there ? H5Gopen2(opened, spec.object.c_str(), H5P_DEFAULT)
-                              : H5Gcreate2(opened, spec.object.c_str(), links, H5P_DEFAULT, H5P_DEFAULT),
-                     context);
-    std::map<std::string, Attribute> attributes = spec.attributes;
-    for (const auto& [name, value] : spec.attributes) {
-      if (H5Aexists(group, name.c_str()) <= 0) continue;
-      if (overwrite_)
-        check_call(H5Adelete(group, name.c_str()), context);
-      else
-        attributes.erase(name);
-    }
-    write_attributes(group, attributes);
-  }
-
-  void check_target(hid_t opened, const OutputSpec& spec, bool overwrite) const {
+  void check_target(const std::shared_ptr<const MetadataFile>& opened, const OutputSpec& spec, bool overwrite) const {
     const std::string& object = spec.object;
     const bool is_group = spec.is_group;
     if (object == "/") return;
     for (size_t end = 1; end < object.size();) {
       end = std::min(object.find('/', end + 1), object.size());
       const std::string head = object.substr(0, end);
-      const htri_t found = H5Lexists(opened, head.c_str(), H5P_DEFAULT);
-      H5Eclear2(H5E_DEFAULT);
-      if (found <= 0) return;
-      H5O_info_t info;
-      const bool leads = H5Oget_info_by_name2(opened, head.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) >= 0;
-      H5Eclear2(H5E_DEFAULT);
+      const Found found = find_object(opened, head);
+      if (found.state == Found::State::missing) return;
+      const bool leads_to_group = found.state == Found::State::found && found.object.kind == Object::Kind::group;
       if (end < object.size()) {
-        if (leads && info.type == H5O_TYPE_GROUP) continue;
+        if (leads_to_group) continue;
         throw local::InvalidArgument(fmt::format("cannot create '{}' in '{}': '{}' is no group", object, file_, head));
       }
-      if (is_group && leads && info.type == H5O_TYPE_GROUP) return;
+      if (is_group && leads_to_group) return;
       if (is_group)
         throw local::InvalidArgument(fmt::format("cannot create '{}' in '{}': it is no group", object, file_));
-      if (leads && info.type == H5O_TYPE_GROUP)
+      if (leads_to_group)
         throw local::InvalidArgument(fmt::format("'{}' in '{}' is a group; it is not replaced", object, file_));
       if (!overwrite)
         throw local::InvalidArgument(
@@ -399,16 +268,15 @@ class Hdf5Output final : public OutputFile {
   // Where encoded chunks may be put, and what their indexes will need; `places_` stays false where the library must
   // store them.
   void prepare_places() {
-    const Handle opened = open_file(place_->path(), H5F_ACC_RDONLY);
+    const auto opened = MetadataFile::open(place_->path());
     const ByteFile& file = *bytes_;
-    const std::optional<FileFormat> format = file_format(opened, file.size());
     indexes_.resize(specs_.size());
-    places_ = format && ends_where_it_says(file, *format);
+    places_ = ends_where_it_says(file, opened->metadata.format());
     for (size_t i = 0; i < specs_.size() && places_; ++i) {
       if (specs_[i].filters.empty()) continue;
-      const Handle dataset = check_handle(H5Dopen2(opened, specs_[i].object.c_str(), H5P_DEFAULT),
-                                          fmt::format("writing '{}' to '{}'", specs_[i].object, file_));
-      indexes_[i] = describe_new_index(opened, dataset, file);
+      const Found found = find_object(opened, specs_[i].object);
+      QUARRY_CHECK(found.state == Found::State::found);
+      indexes_[i] = describe_new_index(opened->metadata, found.object.header);
       places_ = indexes_[i].has_value();
     }
     placed_.resize(specs_.size());
@@ -447,19 +315,32 @@ class Hdf5Output final : public OutputFile {
     put_signature(*bytes_, *signature);
   }
 
-  void open_for_chunks(size_t index) {
-    if (!opened_) {
-      mark(FileState::whole);  // else the library does not open it
-      opened_ = open_file(place_->path(), H5F_ACC_RDWR);
-      datasets_.resize(specs_.size());
-    }
-    if (!datasets_[index])
-      datasets_[index] = check_handle(H5Dopen2(opened_, specs_[index].object.c_str(), H5P_DEFAULT),
-                                      fmt::format("writing '{}' to '{}'", specs_[index].object, file_));
+  // By the library, of which the process has the file open until it is committed.
+  void store_chunk(size_t index, const Dims& chunk, std::span<const std::byte> bytes) {
+    const OutputSpec& spec = specs_[index];
+    QUARRY_CHECK(spec.chunks && chunk.size() == spec.shape.size());
+    Dims origin = chunk;
+    for (int d = 0; d < chunk.size(); ++d) origin[d] *= (*spec.chunks)[d];
+    LibrarySession session(fmt::format("writing '{}' to '{}'", spec.object, file_));
+    if (!std::exchange(stores_, true)) mark(FileState::whole);  // else the library does not open it
+    const int64_t total = std::ssize(bytes);
+    do {  // by what the shared memory holds
+      const auto part = bytes.first(std::min(bytes.size(), session.half(0).size()));
+      std::ranges::copy(part, session.half(0).begin());
+      bytes = bytes.subspan(part.size());
+      ByteWriter request;
+      request.put_string(place_->path());
+      request.put_string(file_);
+      request.put_string(spec.object);
+      request.put_dims(origin);
+      request.put(total);
+      request.put<int64_t>(std::ssize(part));
+      session.send(LibraryCall::store_chunk, request.take());
+      session.receive();
+    } while (!bytes.empty());
   }
 
   const std::string file_;
-  const bool overwrite_ = false;
   std::optional<Replacement> place_;  // the file that is written; closed by the library before it goes
   std::optional<ByteFile> bytes_;     // the same, whether it keeps its name or not
   std::vector<OutputSpec> specs_;
@@ -471,8 +352,7 @@ class Hdf5Output final : public OutputFile {
   std::atomic<int64_t> end_{0};  // of the room that is reserved
   std::mutex placed_mutex_;
   std::vector<std::vector<PlacedChunk>> placed_;
-  Handle opened_;
-  std::vector<Handle> datasets_;
+  bool stores_ = false;  // the library has stored chunks; guarded by its session
 };
 
 }  // namespace

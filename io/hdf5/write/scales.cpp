@@ -7,6 +7,7 @@
 
 #include "quarry/io/hdf5/describe.h"
 #include "quarry/io/hdf5/format.h"
+#include "quarry/io/hdf5/process/library_process.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::io::hdf5 {
@@ -199,26 +200,39 @@ std::string path_of(hid_t object) {
 }  // namespace
 
 std::vector<std::string> axis_names_of(const std::string& file, const std::string& object) {
-  const StoredDataset stored = describe_dataset(file, object);  // what the library is to open is as it should be
+  const StoredDataset stored = describe_dataset(file, object);
   if (!stored.storage.file.empty() || !stored.storage.fields.empty() || stored.storage.array_axes > 0) return {};
+  ByteWriter request;
+  request.put_string(file);
+  request.put_string(stored.info.object);
+  request.put_dims(stored.info.shape);
+  const std::string reply =
+      call_library(LibraryCall::get_axis_names, request.take(), fmt::format("'{}' in '{}'", stored.info.object, file));
+  ByteReader in(reply);
+  std::vector<std::string> names(static_cast<size_t>(stored.info.shape.size()));
+  for (std::string& name : names) name = in.get_string();
+  const auto known = stored.info.attributes.find("CLASS");
+  if (names.size() == 1 && known != stored.info.attributes.end() && known->second == Attribute("DIMENSION_SCALE"))
+    names[0] = stored.info.object.substr(stored.info.object.rfind('/') + 1);
+  const bool all = std::ranges::none_of(names, [](const std::string& name) { return name.empty(); });
+  return all ? names : std::vector<std::string>();
+}
+
+std::vector<std::string> library_axis_names(const std::string& file, const std::string& path,
+                                            const local::Dims& shape) {
   const LibraryLock lock;
   const Handle opened = open_file(file, H5F_ACC_RDONLY);
-  const std::string& path = stored.info.object;
   const Handle dataset = check_handle(H5Dopen2(opened, path.c_str(), H5P_DEFAULT), fmt::format("'{}'", path));
-  std::vector<std::string> names(static_cast<size_t>(stored.info.shape.size()));
+  std::vector<std::string> names(static_cast<size_t>(shape.size()));
   for_each_scale(dataset, [&](size_t axis, const Handle& scale) {
     const std::string at = path_of(scale), name = at.substr(at.rfind('/') + 1);
     const Handle space = check_handle(H5Dget_space(scale), "dimension scales");
     const bool fits = axis < names.size() && path_beside(path, name) == at && at != path &&
                       H5Sget_simple_extent_ndims(space) == 1 &&
-                      H5Sget_simple_extent_npoints(space) == stored.info.shape[static_cast<int>(axis)];
+                      H5Sget_simple_extent_npoints(space) == shape[static_cast<int>(axis)];
     if (fits && std::ranges::find(names, name) == names.end()) names[axis] = name;
   });
-  const auto known = stored.info.attributes.find("CLASS");
-  if (names.size() == 1 && known != stored.info.attributes.end() && known->second == Attribute("DIMENSION_SCALE"))
-    names[0] = path.substr(path.rfind('/') + 1);
-  const bool all = std::ranges::none_of(names, [](const std::string& name) { return name.empty(); });
-  return all ? names : std::vector<std::string>();
+  return names;
 }
 
 void detach_scales(hid_t file, const std::string& object) {

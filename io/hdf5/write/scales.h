@@ -20,4 +20,8 @@ void attach_scales(hid_t file, const std::vector<OutputSpec>& specs);
 // Before the data set is replaced: scales do not refer to it any more. Does nothing to others. Throws IoError.
 void detach_scales(hid_t file, const std::string& object);
 
+// The names of scales of a data set of that shape that are in its own group, empty where an axis has none: for the
+// library's process (io/hdf5/process). Throws IoError.
+std::vector<std::string> library_axis_names(const std::string& file, const std::string& path, const local::Dims& shape);
+
 }  // namespace quarry::io::hdf5
