@@ -19,6 +19,7 @@
 #include "quarry/io/hdf5/parse/metadata.h"
 #include "quarry/io/hdf5/parse/object.h"
 #include "quarry/io/hdf5/parse/object_header.h"
+#include "tests/fuzz/mutants.h"
 #include "tests/support/source_file.h"
 #include "tests/unit/io/hdf5/io_test.h"
 
@@ -32,21 +33,13 @@ extern "C" const char* __asan_default_options() { return "allocator_may_return_n
 namespace quarry::io {
 namespace {
 
+using test::checked_bytes;
 using test::h5;
 using test::H5File;
-
-Bytes load(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  Bytes out(text.size());
-  std::memcpy(out.data(), text.data(), text.size());
-  return out;
-}
-
-void save(const std::string& path, const Bytes& bytes) {
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-}
+using test::load;
+using test::Original;
+using test::save;
+using test::use_file;
 
 void make_samples(const std::string& file, bool latest, hsize_t user_block) {
   H5File f(file, latest, user_block);
@@ -87,76 +80,11 @@ void make_samples(const std::string& file, bool latest, hsize_t user_block) {
   h5(H5Lcreate_soft("/plain", f.id(), "/soft", H5P_DEFAULT, H5P_DEFAULT));
 }
 
-// Everything quarry does with a file; returns how many data sets were read.
-int use_file(const std::string& file) {
-  int read = 0;
-  try {
-    for (const ObjectInfo& object : list_objects(file)) {
-      if (object.is_group || !object.note.empty()) continue;
-      try {
-        const auto dataset = Dataset::open(file, object.path);
-        Region region = Region::whole(dataset->info().shape);
-        for (int64_t& count : region.count) count = std::min<int64_t>(count, 64);
-        if (dataset->visit_scratch_bytes(region) > 64 << 20) continue;  // the caller's budget refuses
-        if (region.elements() > 1 << 20) continue;
-        read_region(*dataset, region);
-        visit_region(*dataset, region);
-        ++read;
-      } catch (const local::Error&) {
-      }
-    }
-  } catch (const local::Error&) {
-  }
-  return read;
-}
-
-Bytes mutated(const Bytes& original, unsigned seed) {
-  std::mt19937 random(seed);
-  Bytes bytes = original;
-  if (random() % 16 == 0) {
-    bytes.resize(random() % bytes.size());
-    if (bytes.empty()) bytes.resize(1);
-  }
-  // Much of a small file is zeros that nothing refers to: most changes go where something is.
-  std::vector<size_t> used;
-  for (size_t i = 0; i < bytes.size(); ++i)
-    if (bytes[i] != std::byte{0}) used.push_back(i);
-  const unsigned changes = 1 + random() % 4;
-  for (unsigned i = 0; i < changes; ++i) {
-    const size_t at = used.empty() || random() % 4 == 0 ? random() % bytes.size() : used[random() % used.size()];
-    switch (random() % 5) {
-      case 0:
-        bytes[at] = static_cast<std::byte>(random());
-        break;
-      case 1:
-        bytes[at] = std::byte{0xff};
-        break;
-      case 2:
-        bytes[at] = std::byte{0};
-        break;
-      case 3:
-        bytes[at] ^= static_cast<std::byte>(1u << random() % 8);
-        break;
-      default:
-        bytes[at] = static_cast<std::byte>(std::to_integer<int>(bytes[at]) + 1);
-    }
-  }
-  return bytes;
-}
-
 // Beyond what the process has: data that is read, blocks of chunks, and 64 MiB for whatever else.
-void limit_memory() {
-  constexpr rlim_t kMore = 192 << 20;
-  std::ifstream status("/proc/self/statm");
-  rlim_t pages = 0;
-  status >> pages;
-  const rlim_t limit = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + kMore;
-  const rlimit memory{limit, limit};
-  ::setrlimit(RLIMIT_AS, &memory);
-}
+constexpr int64_t kMoreBytes = 128 << 20;
 
 // Runs the seeds in [first, last) in a child; returns the seed at which it died, or -1.
-int64_t run_batch(const Bytes& original, const std::string& place, unsigned first, unsigned last) {
+int64_t run_batch(const Original& original, const std::string& place, unsigned first, unsigned last) {
   int channel[2];
   if (::pipe(channel) != 0) throw std::runtime_error("pipe");
   const pid_t child = ::fork();
@@ -166,13 +94,11 @@ int64_t run_batch(const Bytes& original, const std::string& place, unsigned firs
     ::dup2(quiet, 2);
     const rlimit no_core{0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
-#ifndef __SANITIZE_ADDRESS__
-    limit_memory();
-#endif
+    test::limit_memory(kMoreBytes);
     for (unsigned seed = first; seed < last; ++seed) {
       ::alarm(10);  // a file that hangs ends the child
       if (::write(channel[1], &seed, sizeof seed) != sizeof seed) ::_exit(3);
-      save(place, mutated(original, seed));
+      save(place, original.mutated(seed));
       use_file(place);
     }
     ::_exit(0);
@@ -191,14 +117,14 @@ void run_mutations(bool latest, hsize_t user_block, unsigned count) {
   const test::TempDir dir;
   const std::string sample = dir / "sample.h5", place = dir / "mutated.h5";
   make_samples(sample, latest, user_block);
-  const Bytes original = load(sample);
-  EXPECT_EQ(use_file(sample), 9);
+  const Original original(load(sample));
+  EXPECT_EQ(use_file(sample).read, 9);
   if (const char* more = std::getenv("QUARRY_FUZZ_ITERATIONS")) count = static_cast<unsigned>(std::atoi(more));
   if (const char* only = std::getenv("QUARRY_FUZZ_SEED")) {  // in this process, for a debugger
-    const Bytes bytes = mutated(original, static_cast<unsigned>(std::atoi(only)));
+    const Bytes bytes = original.mutated(static_cast<unsigned>(std::atoi(only)));
     for (size_t i = 0; i < bytes.size(); ++i)
-      if (bytes[i] != original[i])
-        std::printf("byte %zu: %02x to %02x\n", i, std::to_integer<unsigned>(original[i]),
+      if (bytes[i] != original.bytes()[i])
+        std::printf("byte %zu: %02x to %02x\n", i, std::to_integer<unsigned>(original.bytes()[i]),
                     std::to_integer<unsigned>(bytes[i]));
     std::fflush(stdout);
     save(place, bytes);
@@ -238,12 +164,12 @@ TEST(MutationTest, FilesOfTheHdfGroup) {
     if (entry.path().extension() == ".h5") files.push_back(entry.path());
   std::ranges::sort(files);
   for (const fs::path& file : files) {
-    const Bytes original = load(file.string());
-    if (original.empty()) continue;
+    const Original original(load(file.string()));
+    if (original.bytes().empty()) continue;
     if (only) {
       std::printf("%s\n", file.c_str());
       std::fflush(stdout);
-      save(place, mutated(original, static_cast<unsigned>(std::atoi(only))));
+      save(place, original.mutated(static_cast<unsigned>(std::atoi(only))));
       use_file(place);
       continue;
     }
@@ -411,18 +337,6 @@ TEST(ChunkIndexTest, SurvivesNoise) {
   EXPECT_GT(read, 1000);
 }
 
-// Bytes of the block at `at`, which ends with its checksum; 0 where there is none.
-size_t block_bytes(const Bytes& bytes, size_t at) {
-  constexpr size_t kMost = 4096;
-  const std::span<const std::byte> block(bytes.data() + at, std::min(kMost, bytes.size() - at));
-  for (size_t content = 6; content + 4 <= block.size(); ++content) {
-    uint32_t stated = 0;
-    std::memcpy(&stated, block.data() + content, sizeof stated);
-    if (hdf5::metadata_checksum(block.first(content)) == stated) return content + sizeof stated;
-  }
-  return 0;
-}
-
 // The indexes of HDF5 1.10 are guarded by checksums, which damage by intent knows as well: here they are always right.
 TEST(ChunkIndexTest, NewerKindsSurviveNoiseWithGoodChecksums) {
   struct Kind {
@@ -450,7 +364,7 @@ TEST(ChunkIndexTest, NewerKindsSurviveNoiseWithGoodChecksums) {
     const std::string text(reinterpret_cast<const char*>(base.data()), base.size());
     for (const char* const signature : {"FAHD", "FADB", "EAHD", "EAIB", "EASB", "EADB", "BTHD", "BTIN", "BTLF"})
       for (size_t at = text.find(signature); at != std::string::npos; at = text.find(signature, at + 1))
-        if (const size_t bytes = block_bytes(base, at)) blocks.emplace_back(at, bytes);
+        if (const size_t bytes = checked_bytes(base, at)) blocks.emplace_back(at, bytes);
     ASSERT_GE(blocks.size(), 2u);
     int read = 0;
     for (unsigned seed = 0; seed < 3000; ++seed) {
