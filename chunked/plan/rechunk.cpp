@@ -147,8 +147,8 @@ bool waits_on_disk(const Grid& grid, const Grid& to, const RechunkLimits& limits
   return chunks * bytes_of(grid.largest(), limits.itemsize) > kMostRooms * static_cast<double>(limits.room);
 }
 
-// Whether most parts are their reader's own where ranks of one host own chunks in blocks: both grids have a cut along the
-// first axis that has any for every such rank, and so ranks have the same part of that axis.
+// Whether most parts are their reader's own where ranks of one host own chunks in blocks: both grids have a cut along
+// the first axis that has any for every such rank, and so ranks have the same part of that axis.
 bool stays_on_ranks(const Grid& from, const Grid& to) {
   constexpr int64_t kRanksOfHost = 8;
   for (int d = 0; d < to.ndim(); ++d) {
