@@ -5,6 +5,7 @@
 #include "quarry/chunked/algo/copying.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/grid/listing.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 
 namespace quarry::algo {
@@ -29,6 +30,7 @@ class Concatenate final : public Copying {
       const bool larger = local::element_count(arg.shape) > local::element_count(largest->shape);
       if ((largest->generated && !arg.generated) || (largest->generated == arg.generated && larger)) largest = &arg;
       const AxisChunks& chunks = arg.grid.axis(axis_);
+      check_listable(chunks.count());
       for (int64_t i = 0; i < chunks.count(); ++i) extents.push_back(chunks.size(i));
       chosen = chosen || arg.chosen_grid;
     }

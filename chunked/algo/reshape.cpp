@@ -158,6 +158,11 @@ class Reshape final : public Copying {
     const AxisChunks& axis = grid.axis(cut);
     const int64_t behind = inner(group);
     if (elements == behind) return axis;
+    if (axis == AxisChunks(axis.extent(), std::max<int64_t>(axis.size(0), 1))) {  // equal ones, perhaps very many
+      const int64_t chunk = axis.size(0) * elements, all = axis.extent() * elements;
+      if (chunk % behind != 0 || all % behind != 0) return std::nullopt;
+      return AxisChunks(all / behind, std::max<int64_t>(chunk / behind, 1));
+    }
     std::vector<int64_t> extents;
     for (int64_t i = 0; i < axis.count(); ++i) {
       const int64_t chunk = axis.size(i) * elements;

@@ -6,6 +6,7 @@
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/grid/listing.h"
 #include "quarry/chunked/op/trial.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/indexing.h"
@@ -32,6 +33,7 @@ op::ArraySpec spec_like(const NodePtr& arg, AxisChunks rows) {
 }
 
 AxisChunks sampled(const AxisChunks& cuts, int64_t stride) {
+  check_listable(cuts.count());
   std::vector<int64_t> extents;
   for (int64_t i = 0; i < cuts.count(); ++i) extents.push_back((cuts.size(i) + stride - 1) / stride);
   return AxisChunks(extents);

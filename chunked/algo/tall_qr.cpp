@@ -8,6 +8,7 @@
 #include "quarry/chunked/algo/tile_program.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/grid/listing.h"
 #include "quarry/chunked/tiles/kernels.h"
 
 namespace quarry::algo {
@@ -25,6 +26,7 @@ AxisChunks row_blocks(const op::ArraySpec& a, int64_t room) {
   const int64_t columns = a.shape[1], row = std::max<int64_t>(columns, 1) * local::itemsize(a.dtype);
   const AxisChunks& given = a.grid.axis(0);
   int64_t least = given.extent();
+  check_listable(given.count());
   for (int64_t i = 0; i < given.count(); ++i) least = std::min(least, given.size(i));
   const bool fits = room == 0 || given.largest() * row <= room / kTogether;
   // Small decompositions do not fill a GPU.

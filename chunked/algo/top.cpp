@@ -6,6 +6,7 @@
 
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/grid/listing.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/manipulation/arrange.h"
 #include "quarry/local/ops/sorting/sorting.h"
@@ -37,6 +38,7 @@ std::vector<NodePtr> ends_of_lines(const NodePtr& arg, int axis, int64_t k, bool
   std::vector<Along> along;
   for (int d = 0; d < arg->grid.ndim(); ++d) along.push_back(Along::following(d, arg->grid.axis(d)));
   std::vector<int64_t> extents;
+  check_listable(cuts.count());
   for (int64_t i = 0; i < cuts.count(); ++i) extents.push_back(std::min(k, cuts.size(i)));
   std::vector<AxisChunks> axes = arg->grid.axes();
   axes[static_cast<size_t>(axis)] = AxisChunks(extents);

@@ -10,6 +10,7 @@
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/grid/listing.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
@@ -32,6 +33,7 @@ constexpr int64_t kWindow = 3;  // strides of each run between the brackets of a
 // Each line in equal chunks of at most `rows` rows.
 AxisChunks equal_chunks(int64_t count, int64_t line, int64_t rows) {
   const int64_t each = line / ((line + rows - 1) / rows) + (line % ((line + rows - 1) / rows) != 0 ? 1 : 0);
+  check_listable(count / each);
   std::vector<int64_t> extents;
   for (int64_t first = 0; first < count; first += line)
     for (int64_t at = 0; at < line; at += each) extents.push_back(std::min(each, line - at));
@@ -39,6 +41,7 @@ AxisChunks equal_chunks(int64_t count, int64_t line, int64_t rows) {
 }
 
 bool keeps_lines(const AxisChunks& cuts, int64_t line) {
+  check_listable(cuts.count());
   for (int64_t i = 0; i < cuts.count(); ++i)
     if (cuts.size(i) == 0 || cuts.start(i) / line != (cuts.start(i + 1) - 1) / line) return false;
   return true;

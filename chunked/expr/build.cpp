@@ -8,6 +8,7 @@
 
 #include "quarry/chunked/expr/form.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/grid/listing.h"
 #include "quarry/chunked/op/hash.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/program/op.h"
@@ -149,8 +150,9 @@ GridChoice unify(const Dims& shape, DType dtype, std::span<const NodePtr> args) 
 AxisChunks view_chunks(const AxisChunks& source, int64_t start, int64_t step, int64_t count) {
   if (count == source.extent() && start == 0 && step == 1) return source;
   if (count == 0) return AxisChunks(0, 1);
-  std::vector<int64_t> extents;
   const int64_t stride = step < 0 ? -step : step;
+  check_listable(std::abs(source.find(start + step * (count - 1)) - source.find(start)));
+  std::vector<int64_t> extents;
   int64_t merged = 0;
   // With a step, as many chunks are merged, so that the chunks of a thinned array keep their size.
   for (int64_t x = 0, from = 0; x < count;) {
@@ -298,6 +300,7 @@ NodePtr fold_chunks(local::Reduction reduction, const NodePtr& arg, uint32_t axe
   for (int d = 0; d < cuts.ndim(); ++d) {
     if (!(axes >> d & 1)) continue;
     const int64_t count = cuts.axis(d).count();
+    check_listable(count);
     for (int64_t i = 0; i < count; ++i)
       if (cuts.axis(d).size(i) == 0 && !row.has_identity)
         throw InvalidArgument(fmt::format("{} of an empty chunk, which has no identity", row.name));

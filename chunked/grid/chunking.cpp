@@ -6,6 +6,7 @@
 #include <atomic>
 #include <utility>
 
+#include "quarry/chunked/grid/listing.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry {
@@ -137,6 +138,7 @@ Grid limited_grid(const Grid& grid, int64_t itemsize, int64_t bytes, const Dims&
     if (part >= largest[axis]) part = (largest[axis] - 1) / 2 + 1;
     // Each chunk is cut by itself, so that the old cuts stay cuts.
     const AxisChunks& old = axes[static_cast<size_t>(axis)];
+    check_listable(old.count());
     std::vector<int64_t> extents;
     for (int64_t i = 0; i < old.count(); ++i)
       for (int64_t left = old.size(i); left > 0; left -= part) extents.push_back(std::min(left, part));

@@ -1,4 +1,5 @@
 #include "quarry/chunked/plan/file_reads.h"
+#include "quarry/chunked/grid/listing.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -31,6 +32,7 @@ int64_t chunks_of(int64_t start, int64_t step, int64_t count, int64_t chunk) {
 }
 
 Touched touched(const AxisChunks& cuts, const expr::View::Axis& map, int64_t reach, int64_t chunk) {
+  check_listable(cuts.count());
   Touched out;
   const int64_t step = map.step == 0 ? 1 : map.step;
   for (int64_t i = 0; i < cuts.count(); ++i) {

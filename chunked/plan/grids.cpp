@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/listing.h"
 #include "quarry/chunked/grid/tree.h"
 
 namespace quarry::plan {
@@ -48,6 +49,7 @@ bool inside_one_chunk(const Input& input, const Grid& space) {
     if (axis.source < 0) continue;
     const AxisChunks &chunks = space.axis(d), &cuts = input.grid.axis(axis.source);
     if (cuts.count() == 1 || (axis.start == 0 && axis.step == 1 && chunks == cuts)) continue;
+    check_listable(chunks.count());
     for (int64_t i = 0; i < chunks.count(); ++i) {
       if (chunks.size(i) == 0) continue;
       const int64_t first = axis.start + axis.step * chunks.start(i);

@@ -110,6 +110,16 @@ Input window_of(const std::vector<Viewed>& views, const std::vector<size_t>& mem
   return window;
 }
 
+// The sum of f(elements) over the chunks of an axis, which may be 10^12 equal ones.
+double sum_over_chunks(const AxisChunks& chunks, const auto& f) {
+  const int64_t last = chunks.count() - 1;
+  const bool is_regular = chunks == AxisChunks(chunks.extent(), std::max<int64_t>(chunks.size(0), 1));
+  if (is_regular) return static_cast<double>(last) * f(chunks.size(0)) + f(chunks.size(last));
+  double sum = 0;
+  for (int64_t i = 0; i <= last; ++i) sum += f(chunks.size(i));
+  return sum;
+}
+
 // The elements that the chunks of a stage read of a window, or of a view, together.
 double elements_read(const Input& window, const Grid& grid) {
   double elements = 1;
@@ -121,11 +131,11 @@ double elements_read(const Input& window, const Grid& grid) {
       continue;
     }
     const int64_t step = axis.step < 0 ? -axis.step : axis.step, reach = window.reach[axis.source];
-    int64_t along = 0;
-    for (int64_t i = 0; i < chunks.count(); ++i)
-      if (const int64_t n = chunks.size(i); n > 0)
-        along += reach == 0 ? n : (step * (n - 1) + reach) / window.pitch[axis.source] + 1;
-    elements *= static_cast<double>(along);
+    const auto read_of = [&](int64_t n) {  // by a chunk of so many elements
+      if (n == 0) return 0.0;
+      return static_cast<double>(reach == 0 ? n : (step * (n - 1) + reach) / window.pitch[axis.source] + 1);
+    };
+    elements *= sum_over_chunks(chunks, read_of);
   }
   for (const auto& [axis, position] : window.map.fixed) {
     const int64_t along = window.reach[axis] / window.pitch[axis] + 1;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/grid/listing.h"
 
 namespace quarry::plan {
 namespace {
@@ -24,6 +25,7 @@ struct Overlaps {
 };
 
 Overlaps overlaps(const AxisChunks& from, const AxisChunks& to) {
+  check_listable(to.count());
   Overlaps result;
   for (int64_t i = 0; i < to.count(); ++i) {
     if (to.size(i) == 0) continue;
@@ -37,6 +39,7 @@ Overlaps overlaps(const AxisChunks& from, const AxisChunks& to) {
 
 // Neighbours of an axis together, up to so many elements where one has no more.
 AxisChunks merged(const AxisChunks& axis, int64_t most) {
+  check_listable(axis.count());
   std::vector<int64_t> extents;
   for (int64_t i = 0; i < axis.count(); ++i) {
     if (!extents.empty() && extents.back() + axis.size(i) <= most)
