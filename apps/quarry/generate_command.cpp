@@ -19,7 +19,7 @@ struct GenerateOptions {
   CommonOptions common;
   int64_t rows = 0, columns = 0, factors = 0;
   std::string output, dtype = "float64", filter;
-  bool overwrite = false;
+  bool overwrite = false, resume = false;
 };
 
 int generate(const GenerateOptions& options, Job& job) {
@@ -33,6 +33,7 @@ int generate(const GenerateOptions& options, Job& job) {
   if (options.columns < 1) throw InvalidArgument("--cols takes at least 1, not " + std::to_string(options.columns));
   StoreOptions store_options;
   store_options.overwrite = options.overwrite;
+  store_options.resume = options.resume;
   store_options.chunks = options.common.value(local::Option::chunks).extents();
   store_options.filters = parse_filters(options.filter, "--filter");
   if (store_options.chunks && store_options.chunks->size() != 2) {
@@ -94,6 +95,7 @@ RunCommand add_generate_command(CLI::App& parser) {
   market->add_option("--filter", options->filter, "Filters of the file, as deflate:4,shuffle [none]")
       ->type_name("LIST");
   market->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
+  market->add_flag("--resume", options->resume, "Go on with what an earlier run of the same command has kept");
   add_common_options(*market, options->common);
   return [options](int& argc, char**& argv) {
     CommonOptions common = options->common;

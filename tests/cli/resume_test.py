@@ -164,6 +164,22 @@ class Resumed(CliTest):
                 self.fails(2, "unfinished output", *arguments)
             os.remove(self.path("copy.h5"))
 
+    def test_generated_data_go_on(self):
+        arguments = ["generate", "market", "--rows", 40000, "--cols", 1000, "--factors", 3, "--filter", "deflate:1", *COMMON]
+        self.ok(*arguments, "-o", "whole.h5", "--stats", "whole.json")
+        process = self.start(*arguments, "-o", "o.h5")
+        self.wait_until_computing(process)
+        while sum((self.dir / name).stat().st_size for name in self.journals()) == 0 and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 75)
+        self.fails(1, "of another run: the expression of /returns", *arguments, "-o", "o.h5", "--seed", 5)
+        self.ok(*arguments, "-o", "o.h5", "--stats", "s.json", ranks=2)
+        self.assertLess(self.stats()["written_bytes"], self.stats("whole.json")["written_bytes"])
+        self.ok("diff", "o.h5", "whole.h5")
+        self.assertEqual(self.leftovers(), [])
+
     def test_a_file_that_is_there_stays_until_the_end(self):
         self.write("o.h5", old=np.arange(1000.0))
         before = self.contents("o.h5")
