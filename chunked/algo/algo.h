@@ -52,6 +52,18 @@ std::vector<NodePtr> qr(const NodePtr& transposed, int64_t q_columns, int64_t me
 // R and, where asked for, Q of a matrix with at least as many rows as columns, whose rows fit a task many times.
 std::vector<NodePtr> tall_qr(const NodePtr& arg, bool with_q);
 
+// With the rows of blocks (h_i, n), h in all, that are not cut, and vectors (n) cut as these are (basis.cpp). For each
+// chunk a row of conj(rows) w, of shape (chunks, h).
+NodePtr basis_products(const std::vector<NodePtr>& blocks, const NodePtr& w);
+// w - coefficients (h) times rows, and where asked for, those products with that.
+std::vector<NodePtr> without_basis(const std::vector<NodePtr>& blocks, const NodePtr& w, const NodePtr& coefficients,
+                                   bool products);
+// w / sqrt(squared) (0-d), and the block with that as row `number` (0-d).
+std::vector<NodePtr> with_basis_row(const NodePtr& block, const NodePtr& number, const NodePtr& w,
+                                    const NodePtr& squared);
+// (r, n): coefficients (r, h) times rows.
+NodePtr basis_combined(const std::vector<NodePtr>& blocks, const NodePtr& coefficients);
+
 // Every prefix's fold along an axis by an associative operation. `skip_nan` (add and multiply): NaN counts as 0 or 1.
 NodePtr accumulate(local::Op op, const NodePtr& arg, int axis, std::optional<local::DType> dtype, bool skip_nan);
 // Every NaN becomes the last element before it along the axis that is none.

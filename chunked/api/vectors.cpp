@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
@@ -153,50 +154,112 @@ Array ChunkedVectors::columns_over(const Array& m, const Array& norms) {
 }
 Array ChunkedVectors::adjoint(const Array& m) { return compose::adjoint(m); }
 
-std::vector<ChunkedVectors::Complex> ChunkedVectors::Basis::append(int64_t count, Array w) {
-  std::vector<Array> h(static_cast<size_t>(count));
-  for (int pass = 0; pass < 2; ++pass) {
-    std::vector<Array> parts;
-    for (size_t i = 0; i < h.size(); ++i) parts.push_back(inner(vectors_[i], w));
-    for (size_t i = 0; i < h.size(); ++i) {
-      w = w - vectors_[i] * parts[i];
-      h[i] = pass == 0 ? parts[i] : h[i] + parts[i];
-    }
+// ---- Basis ----
+
+namespace {
+
+constexpr int64_t kLeastHeight = 4, kMostBlocks = 8;
+
+int64_t blocks_for(int64_t count, int64_t height) { return AxisChunks(count, height).count(); }
+
+std::vector<expr::NodePtr> nodes_of(const std::vector<Array>& blocks) {
+  std::vector<expr::NodePtr> nodes;
+  for (const Array& block : blocks) nodes.push_back(block.node());
+  return nodes;
+}
+
+}  // namespace
+
+ChunkedVectors::Basis::Basis(int64_t count, const Array& like)
+    : like_(zeros_like(like)), height_(std::max(std::min(count, kLeastHeight), blocks_for(count, kMostBlocks))) {}
+
+Array& ChunkedVectors::Basis::block_of(int64_t k) {
+  const auto at = static_cast<size_t>(k / height_);
+  if (at == blocks_.size()) {
+    const Grid grid({AxisChunks(height_, height_), like_.chunks().axis(0)});
+    blocks_.push_back(in_chunks(constant({height_, like_.size()}, 0, like_.dtype()), grid));
   }
-  Array squared = inner(w, w), next = w / square_root(squared);
-  std::vector<Array*> numbers, live{&next};
-  for (Array& part : h) numbers.push_back(&part);
-  numbers.push_back(&squared);
-  for (int64_t i = 0; i < count; ++i) live.push_back(&vectors_[static_cast<size_t>(i)]);
-  std::vector<Complex> column = compute(numbers, live);
-  column.back() = std::sqrt(std::max(column.back().real(), 0.0));
-  if (column.back() != Complex(0)) set(count, next);
+  return blocks_[at];
+}
+
+Array ChunkedVectors::Basis::with_row(const Array& block, int64_t k, const Array& v) const {
+  const Array row = positions({height_, 1}, 0, DType::float64), wanted = number(static_cast<double>(k % height_));
+  return where(row == wanted, expand_dims(v, 0), where(row < wanted, block, constant({}, 0, block.dtype())));
+}
+
+void ChunkedVectors::Basis::set(int64_t k, const Array& v) {
+  Array& block = block_of(k);
+  block = with_row(block, k, v);
+  blocks_.resize(static_cast<size_t>(k / height_) + 1);
+  last_ = v;
+  last_number_ = k;
+}
+
+const Array& ChunkedVectors::Basis::vector(int64_t k) const {
+  QUARRY_CHECK(k == last_number_);
+  return last_;
+}
+
+std::vector<ChunkedVectors::Complex> ChunkedVectors::Basis::append(int64_t count, Array w) {
+  blocks_.resize(static_cast<size_t>(blocks_for(count, height_)));
+  const std::vector<expr::NodePtr> blocks = nodes_of(blocks_);
+  const Array first = sum(Array(algo::basis_products(blocks, w.node())), Axes(0));
+  const auto between = algo::without_basis(blocks, w.node(), first.node(), /*products=*/true);
+  const Array second = sum(Array(between[1]), Axes(0));
+  w = Array(algo::without_basis(blocks, between[0], second.node(), /*products=*/false)[0]);
+  const Array squared = inner(w, w);
+  const size_t vectors = blocks_.size();
+  const Array number = Array::from_local(local::from_vector<int64_t>({count % height_}).reshape({}));
+  const auto made = algo::with_basis_row(block_of(count).node(), number.node(), w.node(), squared.node());
+  std::vector<Array> keep{Array(made[0]), Array(made[1])};
+  // Stored ones would be copied.
+  std::vector<size_t> pending;
+  for (size_t i = 0; i < vectors; ++i)
+    if (is_pending(blocks_[i])) pending.push_back(i);
+  for (const size_t i : pending) keep.push_back(blocks_[i]);
+  const Settled settled = settle(std::vector<Array>{first + second, squared}, keep);
+  for (size_t i = 0; i < pending.size(); ++i) blocks_[pending[i]] = settled.kept[i + 2];
+
+  std::vector<Complex> column = local::to_vector<Complex>(settled.values[0].astype(DType::complex128));
+  column.resize(static_cast<size_t>(count));
+  column.emplace_back(std::sqrt(std::max(settled.values[1].item().as_complex().real(), 0.0)));
+  if (column.back() != Complex(0)) {
+    block_of(count) = settled.kept[1];
+    last_ = settled.kept[0];
+    last_number_ = count;
+  } else {
+    blocks_.resize(vectors);
+  }
   return column;
 }
 
+Array ChunkedVectors::Basis::rows_combined(const Small& coefficients) const {
+  Small over_rows(coefficients.columns(), std::ssize(blocks_) * height_);
+  for (int64_t i = 0; i < coefficients.rows(); ++i)
+    for (int64_t j = 0; j < coefficients.columns(); ++j) over_rows.at(j, i) = coefficients.at(i, j);
+  return Array(algo::basis_combined(nodes_of(blocks_), matrix(over_rows, like_).node()));
+}
+
 Array ChunkedVectors::Basis::combined(const std::vector<Complex>& coefficients) const {
-  Array sum;
-  for (size_t i = 0; i < coefficients.size(); ++i) {
-    const Array term = scaled(vectors_[i], coefficients[i]);
-    sum = i == 0 ? term : sum + term;
-  }
-  return sum;
+  return reshape(rows_combined(Small(1, coefficients)), {like_.size()});
 }
 
 void ChunkedVectors::Basis::turn(const Small& coefficients) {
   std::vector<Array> made;
-  std::vector<Array*> live;
-  for (int64_t j = 0; j < coefficients.columns(); ++j) made.push_back(combined(coefficients.column(j)));
-  for (Array& vector : made) live.push_back(&vector);
-  compute({}, live);
-  std::ranges::copy(made, vectors_.begin());
+  for (int64_t from = 0; from < coefficients.columns(); from += height_) {
+    Small some(coefficients.rows(), height_);  // with zeros behind the last column
+    for (int64_t i = 0; i < some.rows(); ++i)
+      for (int64_t j = 0; j < std::min(height_, coefficients.columns() - from); ++j)
+        some.at(i, j) = coefficients.at(i, from + j);
+    made.push_back(rows_combined(some));
+  }
+  blocks_ = settle({}, made).kept;
+  last_number_ = -1;
 }
 
 Array ChunkedVectors::Basis::columns(const Small& coefficients) const {
-  std::vector<Array> made;
-  for (int64_t j = 0; j < coefficients.columns(); ++j) made.push_back(combined(coefficients.column(j)));
-  const Array all = stack(made, 1);
-  Array result = in_chunks(all, Grid({made.front().chunks().axis(0), AxisChunks(all.shape(1), all.shape(1))}));
+  const Array all = rows_combined(coefficients).T();
+  Array result = in_chunks(all, Grid({like_.chunks().axis(0), AxisChunks(all.shape(1), all.shape(1))}));
   compute({}, {&result});
   return result;
 }

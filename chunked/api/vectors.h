@@ -92,12 +92,16 @@ struct ChunkedVectors {
   static Array small(const NdArray& values) { return Array::from_local(values); }
   static NdArray small_value(const Array& values) { return values.to_host(); }
 
-  // Orthonormal vectors, each an array.
+  // Orthonormal vectors, in the rows of a few blocks. Rows that have no vector yet are zeros, so that a step has the
+  // form of the one before it, and work is done by functions of chunks: the number of programs does not grow with that
+  // of the vectors, and that of plans is bounded.
   class Basis {
    public:
-    Basis(int64_t count, const Array&) : vectors_(static_cast<size_t>(count)) {}
-    void set(int64_t k, const Array& v) { vectors_[static_cast<size_t>(k)] = v; }
-    const Array& vector(int64_t k) const { return vectors_[static_cast<size_t>(k)]; }
+    Basis(int64_t count, const Array& like);
+    // The vectors from k on are no longer there.
+    void set(int64_t k, const Array& v);
+    // The last one alone: number k.
+    const Array& vector(int64_t k) const;
     // Takes w, made orthogonal to the first `count` vectors and of length 1, as the next one. Returns its coefficients
     // and that length, at which 0 leaves it out. Collective, blocking.
     std::vector<Complex> append(int64_t count, Array w);
@@ -109,7 +113,17 @@ struct ChunkedVectors {
     Array columns(const Small& coefficients) const;
 
    private:
-    std::vector<Array> vectors_;
+    // As many rows as `coefficients` has columns, over the rows of the blocks.
+    Array rows_combined(const Small& coefficients) const;
+    Array& block_of(int64_t k);
+    // `block`, with row k, v, and without rows that follow.
+    Array with_row(const Array& block, int64_t k, const Array& v) const;
+
+    Array like_;
+    int64_t height_;             // of a block
+    std::vector<Array> blocks_;  // that hold vectors
+    int64_t last_number_ = -1;
+    Array last_;
   };
 };
 

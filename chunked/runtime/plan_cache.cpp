@@ -97,6 +97,7 @@ std::shared_ptr<plan::Plan> PlanCache::find(const PlanKey& key) {
 }
 
 std::shared_ptr<plan::Plan> PlanCache::add(const PlanKey& key, plan::Plan plan) {
+  ++made_;
   const uint64_t hash = key.hash();
   const auto before = std::ranges::find(seen_, hash);
   if (before == seen_.end()) {

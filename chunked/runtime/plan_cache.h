@@ -39,6 +39,7 @@ class PlanCache {
   std::shared_ptr<plan::Plan> add(const PlanKey& key, plan::Plan plan);
 
   int64_t found() const { return found_; }
+  int64_t made() const { return made_; }
   int64_t size() const { return static_cast<int64_t>(entries_.size()); }
 
  private:
@@ -47,7 +48,7 @@ class PlanCache {
 
   std::list<std::shared_ptr<Entry>> entries_;  // the last one used first
   std::deque<uint64_t> seen_;                  // hashes of keys whose plans are not kept
-  int64_t found_ = 0;
+  int64_t found_ = 0, made_ = 0;
 };
 
 }  // namespace quarry::exec

@@ -52,6 +52,33 @@ TEST_P(KeptPlans, StepsOfALoopArePlannedOnce) {
   EXPECT_GE(found(), 10 + 10);  // of twelve steps, and their to_host()
 }
 
+// Bases of any number of vectors are extended by a few forms of steps: each is planned at most twice.
+TEST_P(KeptPlans, BasesOfIterativeMethodsHaveFewForms) {
+  namespace solvers = sparse::linalg;
+  const int64_t n = 400;
+  const NdArray d = numbers({n}, 5), b = numbers({n}, 6);
+  const Array factors = (Array::from_local(d).rechunk({90}) + 5.).persist();
+  const solvers::LinearOperator a({n, n}, [=](const Array& x) { return x * factors; });
+  for (const int64_t space : {30, 90}) {
+    int64_t steps = 0;
+    solvers::SolveOptions solve;
+    solve.rtol = 0;
+    solve.maxiter = 3;
+    solve.callback = [&](const Array&) { ++steps; };
+    int64_t before = runtime_.internals().plans ? runtime_.internals().plans->made() : 0;
+    static_cast<void>(solvers::gmres(a, Array::from_local(b), solve, space));
+    EXPECT_GT(steps, space + 20);
+    EXPECT_LE(runtime_.internals().plans->made() - before, 50);
+
+    before = runtime_.internals().plans->made();
+    solvers::EigenOptions eigen;
+    eigen.ncv = space;
+    const NdArray values = solvers::eigsh(a, 5, eigen).values.to_host();
+    EXPECT_TRUE(testing::close(values, local::sort(d + 5.)(local::slice(n - 5, n)), 1e-9, 1e-9));
+    EXPECT_LE(runtime_.internals().plans->made() - before, 50);
+  }
+}
+
 TEST_P(KeptPlans, PlacesOfArraysTellExpressionsApart) {
   const NdArray a = numbers({9, 9}, 3), b = numbers({9, 9}, 4);
   const Array x = Array::from_local(a).rechunk({4, 4}).persist(), y = Array::from_local(b).rechunk({4, 4}).persist();
