@@ -61,7 +61,8 @@ Array cut_as(const Array& x, const AxisChunks& chunks) {
   return x.rechunk(Grid(std::move(axes)));
 }
 
-void check_square(const Array& a) {
+template <class Matrix>
+void check_square(const Matrix& a) {
   if (a.ndim() != 2 || a.shape()[0] != a.shape()[1])
     throw InvalidArgument("a: expected a square matrix, got shape " + local::to_string(a.shape()));
 }
@@ -94,6 +95,17 @@ LinearOperator::LinearOperator(const Array& a) : shape_(a.shape()), dtype_(a.dty
   // A^H x is the conjugate of A^T times that of x: the matrix is read as it is.
   rmatvec_ = [=](const Array& x) { return conjugated(quarry::matvec(a.T(), cut_as(conjugated(x), rows))); };
   rmatmat_ = [=](const Array& x) { return conjugated(quarry::matmul(a.T(), cut_as(conjugated(x), rows))); };
+}
+
+LinearOperator::LinearOperator(const SparseArray& a) : shape_(a.shape()), dtype_(a.dtype()) {
+  row_chunks_ = a.chunks();
+  if (shape_[0] == shape_[1]) column_chunks_ = row_chunks_;
+  matvec_ = matmat_ = [a](const Array& x) { return quarry::sparse::matmul(a, x); };
+  const auto adjoint = std::make_shared<std::optional<SparseArray>>();
+  rmatvec_ = rmatmat_ = [a, adjoint](const Array& x) {
+    if (!*adjoint) *adjoint = a.H().persist();
+    return quarry::sparse::matmul(**adjoint, x);
+  };
 }
 
 Array LinearOperator::matvec(const Array& x) const { return applied("matvec", matvec_, x, shape_[1], shape_[0]); }
@@ -180,32 +192,24 @@ LinearOperator operator*(const Scalar& factor, const LinearOperator& a) {
 
 // ---- Preconditioners ----
 
-LinearOperator jacobi(const Array& a) {
-  check_square(a);
-  const DType dtype = computed_in(a.dtype());
-  const Array d = diagonal(a).astype(dtype).rechunk(Grid({a.chunks().axis(0)}));
+namespace {
+
+LinearOperator division_by(const Array& diagonal, const Dims& shape, const AxisChunks& rows) {
+  const DType dtype = computed_in(diagonal.dtype());
+  const Array d = diagonal.astype(dtype).rechunk(Grid({rows}));
   const std::vector<Array> made =
       persist(std::vector<Array>{reciprocal(where(d == 0, constant({}, 1, dtype), d)), any(d == 0)});
   if (made[1].item<bool>()) throw local::LinAlgError("jacobi: the diagonal has a zero");
   const Array factors = made[0];
   return LinearOperator(
-      a.shape(), [factors](const Array& x) { return x * factors; },
+      shape, [factors](const Array& x) { return x * factors; },
       [factors](const Array& x) { return x * conjugated(factors); }, dtype);
 }
 
-LinearOperator block_jacobi(const Array& a) {
-  check_square(a);
-  const DType dtype = computed_in(a.dtype());
-  const AxisChunks& rows = a.chunks().axis(0);
-  const int64_t width = rows.largest(), n = a.shape()[0];
-  // The blocks below each other, filled up to the largest one's columns, with the rows' owners.
-  std::vector<Array> blocks;
-  for (int64_t i = 0; i < rows.count(); ++i) {
-    const int64_t start = rows.start(i), extent = rows.size(i);
-    Array block = arrange::part(arrange::part(a, 0, start, extent), 1, start, extent).astype(dtype);
-    if (extent < width) block = joined({block, constant({extent, width - extent}, 0, dtype)}, 1);
-    blocks.push_back(block);
-  }
+// `blocks`: those on the diagonal below each other, (n, the largest one's extent), filled up with zeros.
+LinearOperator inverses_of(const Array& blocks, const Dims& shape, const AxisChunks& rows) {
+  const DType dtype = blocks.dtype();
+  const int64_t n = shape[0], width = blocks.shape()[1];
   const auto name = [](const char* text) {
     BlockOptions options;
     options.name = text;
@@ -224,7 +228,7 @@ LinearOperator block_jacobi(const Array& a) {
             square_part(result).assign(local::ops::inv(square_part(x)));
             return result;
           },
-          concatenate(blocks, 0).rechunk(Grid({rows, AxisChunks(width, std::max<int64_t>(width, 1))})), {}, inverting)
+          blocks.rechunk(Grid({rows, AxisChunks(width, std::max<int64_t>(width, 1))})), {}, inverting)
           .persist();
   const auto applied_by = [=](const char* text, NdArray (*product)(const NdArray&, const NdArray&)) {
     return [=](const Array& x) {
@@ -240,11 +244,41 @@ LinearOperator block_jacobi(const Array& a) {
     };
   };
   return LinearOperator(
-      a.shape(),
-      applied_by("block_jacobi(x)", [](const NdArray& m, const NdArray& x) { return local::ops::matmul(m, x); }),
+      shape, applied_by("block_jacobi(x)", [](const NdArray& m, const NdArray& x) { return local::ops::matmul(m, x); }),
       applied_by("block_jacobi^H(x)",
                  [](const NdArray& m, const NdArray& x) { return local::ops::matmul(conjugated(m).T(), x); }),
       dtype);
+}
+
+}  // namespace
+
+LinearOperator jacobi(const Array& a) {
+  check_square(a);
+  return division_by(diagonal(a), a.shape(), a.chunks().axis(0));
+}
+LinearOperator jacobi(const SparseArray& a) {
+  check_square(a);
+  return division_by(a.diagonal(), a.shape(), a.chunks());
+}
+
+LinearOperator block_jacobi(const Array& a) {
+  check_square(a);
+  const DType dtype = computed_in(a.dtype());
+  const AxisChunks& rows = a.chunks().axis(0);
+  const int64_t width = rows.largest();
+  // With the rows' owners.
+  std::vector<Array> blocks;
+  for (int64_t i = 0; i < rows.count(); ++i) {
+    const int64_t start = rows.start(i), extent = rows.size(i);
+    Array block = arrange::part(arrange::part(a, 0, start, extent), 1, start, extent).astype(dtype);
+    if (extent < width) block = joined({block, constant({extent, width - extent}, 0, dtype)}, 1);
+    blocks.push_back(block);
+  }
+  return inverses_of(concatenate(blocks, 0), a.shape(), rows);
+}
+LinearOperator block_jacobi(const SparseArray& a) {
+  check_square(a);
+  return inverses_of(a.diagonal_blocks().astype(computed_in(a.dtype())), a.shape(), a.chunks());
 }
 
 }  // namespace quarry::sparse::linalg

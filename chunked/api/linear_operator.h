@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/sparse.h"
 
 namespace quarry::sparse::linalg {
 
@@ -23,6 +23,9 @@ class LinearOperator {
   // Of a matrix, whose cuts along rows and columns are those of vectors. It is computed, or read from its file, anew in
   // every product, a chunk at a time: what is no file's and takes time is persist()ed first.
   LinearOperator(const Array& a);
+  // Of a sparse matrix, whose chunks of rows are those of results and, where it is square, of vectors. Its adjoint is a
+  // matrix that is made at the first use, collectively, and kept.
+  LinearOperator(const SparseArray& a);
 
   const Dims& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
@@ -61,10 +64,12 @@ inline LinearOperator aslinearoperator(const LinearOperator& a) { return a; }
 // are read and kept. Collective, blocking. Throws InvalidArgument where the matrix is not square, LinAlgError where the
 // diagonal has a zero.
 LinearOperator jacobi(const Array& a);
+LinearOperator jacobi(const SparseArray& a);
 // The inverses of the blocks on the diagonal, one for every chunk of rows (the same book, section 12.2), made by the
 // local inv() on the owner of the rows. Only those blocks are read; they are kept, in all n times the largest block's
 // extent elements. Collective, blocking. Throws InvalidArgument where the matrix is not square; LinAlgError, that names
 // the chunk, where a block is singular.
 LinearOperator block_jacobi(const Array& a);
+LinearOperator block_jacobi(const SparseArray& a);
 
 }  // namespace quarry::sparse::linalg

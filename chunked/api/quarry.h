@@ -34,6 +34,7 @@
 #include "quarry/chunked/api/sets.h"
 #include "quarry/chunked/api/solvers.h"
 #include "quarry/chunked/api/sorting.h"
+#include "quarry/chunked/api/sparse.h"
 #include "quarry/chunked/api/statistics.h"
 #include "quarry/chunked/api/types.h"
 #include "quarry/chunked/api/ufuncs.h"

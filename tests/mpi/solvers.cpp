@@ -5,6 +5,7 @@
 
 #include "tests/support/krylov_rows.h"
 #include "tests/support/mpi_job.h"
+#include "tests/support/sparse_rows.h"
 
 namespace quarry {
 namespace {
@@ -49,6 +50,46 @@ TEST(SolversOnRanks, HaveTheBitsOfOneRank) {
       EXPECT_EQ(alone.calls, together.calls);
       EXPECT_EQ(std::memcmp(alone.x.raw(), together.x.raw(), static_cast<size_t>(alone.x.nbytes())), 0);
     }
+  }
+}
+
+TEST(SparseOnRanks, AreThoseOfOneProcess) {
+  static_cast<void>(test::job());
+  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+    SCOPED_TRACE(local::name(device));
+    const Runtime runtime(options_on(device));
+    testing::check_sparse(testing::sparse_matrix({23, 17}, local::DType::float64), 3);
+    testing::check_sparse(testing::sparse_matrix({20, 6}, local::DType::complex64, 3, /*tangled=*/true), 4);
+    testing::check_sparse(testing::sparse_matrix({1, 9}, local::DType::int64), 3);
+  }
+}
+
+TEST(SparseOnRanks, HaveTheBitsOfOneRank) {
+  const auto found = [] {
+    const sparse::SparseArray a = sparse::csr_array(testing::laplacian(20), {.row_chunk = 30});
+    const Array b = sin(arange(400.)).rechunk({30});
+    sparse::linalg::SolveOptions options;
+    options.rtol = 1e-8;
+    options.M = sparse::linalg::block_jacobi(a);
+    const Array x = sparse::linalg::cg(a, b, options).x, y = sparse::linalg::gmres(a, b, options).x;
+    const Array arrays[] = {x, y, sparse::matmul(a.T(), b), sparse::linalg::eigsh(a, 2).values};
+    return to_host(arrays);
+  };
+  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+    SCOPED_TRACE(local::name(device));
+    std::vector<local::NdArray> alone, together;
+    {
+      RuntimeOptions options = options_on(device);
+      options.transport = "self";
+      const Runtime runtime(options);
+      alone = found();
+    }
+    {
+      const Runtime runtime(options_on(device));
+      together = found();
+    }
+    for (size_t i = 0; i < alone.size(); ++i)
+      EXPECT_EQ(std::memcmp(alone[i].raw(), together[i].raw(), static_cast<size_t>(alone[i].nbytes())), 0) << i;
   }
 }
 

@@ -1,0 +1,126 @@
+// Sparse matrices of any size, in compressed rows (CSR) cut into chunks of rows, on all ranks and spilled where they
+// exceed memory. Names as SciPy's, and as those of one process in quarry::local::sparse.
+//
+//   const sparse::SparseArray a = sparse::csr_array(data, indices, indptr, Dims{n, n});
+//   const Array y = sparse::matmul(a, x);
+//   const auto [x, info, residual] = sparse::linalg::cg(a, b);
+//
+// What a chunk of rows touches of a vector is settled when a matrix is made, so that a product brings these parts
+// alone, while other chunks are worked on. Structure is computed when a matrix is made: collective, blocking. Values
+// are lazy.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/operand.h"
+#include "quarry/local/sparse/sparse_array.h"
+
+namespace quarry::algo {
+struct SparseChunks;  // chunked/algo/sparse.h
+struct SparseNodes;
+}  // namespace quarry::algo
+
+namespace quarry::sparse {
+
+// A handle of something immutable, as Array. Values have any dtype but the 16-bit floats. Elements may be stored
+// several times: they add up.
+class SparseArray {
+ public:
+  const Dims& shape() const { return shape_; }
+  int ndim() const { return 2; }
+  DType dtype() const { return data_.dtype(); }
+  // Stored elements, zeros and duplicates included.
+  int64_t nnz() const;
+  int64_t getnnz() const { return nnz(); }
+  // The chunks of rows. Columns are not cut.
+  const AxisChunks& chunks() const;
+  // The values, rows after rows. Lazy until persist().
+  const Array& data() const { return data_; }
+  // Of all columns that a chunk touches, as read by a product: the most of any chunk.
+  int64_t largest_halo() const;
+
+  // The same structure with other values, as many as there are.
+  SparseArray with_data(const Array& data) const;
+  SparseArray astype(DType dtype) const { return with_data(data_.astype(dtype)); }
+  SparseArray conj() const;
+  SparseArray persist() const { return with_data(data_.persist()); }
+
+  // These make a structure: collective, blocking. All elements are sorted by columns, by two passes over them, and
+  // kept. The square of the count of chunks should not exceed some millions.
+  SparseArray transpose() const;
+  SparseArray T() const { return transpose(); }
+  SparseArray H() const { return transpose().conj(); }
+  // Sorted rows, in which no column occurs twice; and without zeros.
+  SparseArray sum_duplicates() const;
+  SparseArray eliminate_zeros() const;
+  // Rows [start, stop) by Python's rules, with a step of 1. Throws InvalidArgument for other steps.
+  SparseArray rows(const Slice& slice) const;
+
+  // Lazy.
+  Array diagonal() const;  // the main one
+  // Of a square matrix, the square blocks of its chunks of rows below each other, (n, the largest one's extent);
+  // columns beyond a block's are zeros.
+  Array diagonal_blocks() const;
+  // Over all elements (0-d) or an axis (1-d). dtype as NumPy's. Over columns (axis 0) a transpose is made.
+  Array sum(std::optional<int64_t> axis = {}) const;
+  // Chunks of whole rows.
+  Array toarray() const;
+  Array todense() const { return toarray(); }
+  // Element by element. Dense arrays broadcast to the matrix, of which the result has the structure; of two matrices it
+  // is as for `+`.
+  SparseArray multiply(const Array& dense) const;
+  SparseArray divide(const Array& dense) const;
+  SparseArray multiply(const SparseArray& other) const;
+  Array dot(const Array& x) const;
+
+  // The whole matrix in this process, on every rank. Collective, blocking.
+  local::sparse::SparseArray to_host() const;
+
+  // For the functions of this folder.
+  SparseArray(const Dims& shape, std::shared_ptr<const algo::SparseChunks> chunks, Array data, Array indices,
+              Array offsets);
+  algo::SparseNodes nodes() const;
+  const std::shared_ptr<const algo::SparseChunks>& structure() const { return chunks_; }
+
+ private:
+  Dims shape_;
+  std::shared_ptr<const algo::SparseChunks> chunks_;
+  Array data_, indices_, offsets_;
+};
+
+// ---- Makers. Collective, blocking. They check their arguments: throw InvalidArgument that names the row and the value
+// where a column is out of range or offsets decrease, TypeError for indices that are no integers ----
+
+struct SparseOptions {
+  std::optional<int64_t> row_chunk = {};  // rows in a chunk; none: of about equally many elements
+};
+// From SciPy's three arrays, in any chunks or files: each rank reads the elements of its own rows. Without a shape as
+// many columns as indices ask for.
+SparseArray csr_array(const Array& data, const Array& indices, const Array& indptr,
+                      const std::optional<Dims>& shape = {}, const SparseOptions& options = {});
+// The same of columns: a transpose is made.
+SparseArray csc_array(const Array& data, const Array& indices, const Array& indptr,
+                      const std::optional<Dims>& shape = {}, const SparseOptions& options = {});
+// From elements (row, col) in any order; those of one place are summed.
+SparseArray coo_array(const Array& data, const Array& row, const Array& col, const Dims& shape,
+                      const SparseOptions& options = {});
+// The elements of a dense matrix that are not zero.
+SparseArray csr_array(const Array& dense);
+// From a local matrix, the same on every rank.
+SparseArray csr_array(const local::sparse::SparseArray& a, const SparseOptions& options = {});
+
+// A x of (m, n) by (n,) or (n, k), lazy: 2 nnz k flops. Throws InvalidArgument for shapes that do not match.
+Array matmul(const SparseArray& a, const Array& x);
+
+// Sums take the second matrix in the chunks of the first; they are sorted, without duplicates. Collective, blocking.
+// Throw InvalidArgument for different shapes.
+SparseArray operator+(const SparseArray& a, const SparseArray& b);
+SparseArray operator-(const SparseArray& a, const SparseArray& b);
+SparseArray operator*(const SparseArray& a, const Scalar& factor);
+SparseArray operator*(const Scalar& factor, const SparseArray& a);
+SparseArray operator/(const SparseArray& a, const Scalar& divisor);
+SparseArray operator-(const SparseArray& a);
+
+}  // namespace quarry::sparse

@@ -1,0 +1,187 @@
+// Sparse matrices in chunks of rows: beside those of one process, spilled, given bad input, in the iterative methods.
+#include "quarry/chunked/api/sparse.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "quarry/chunked/api/quarry.h"
+#include "tests/support/runtime_on.h"
+#include "tests/support/sparse_rows.h"
+
+namespace quarry::sparse {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Sparse : public ::testing::TestWithParam<local::DeviceKind> {
+ protected:
+  const Runtime runtime_{testing::runtime_on(GetParam())};
+};
+INSTANTIATE_TEST_SUITE_P(All, Sparse, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+template <class Error, class F>
+std::string message_of(const F& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing of that kind was thrown";
+}
+
+TEST_P(Sparse, AreThoseOfOneProcess) {
+  for (const DType dtype : testing::kSparseTypes) testing::check_sparse(testing::sparse_matrix({23, 17}, dtype), 5);
+  for (const int64_t row_chunk : {1, 40})
+    testing::check_sparse(testing::sparse_matrix({19, 29}, DType::float64), row_chunk);
+}
+
+TEST_P(Sparse, AddUpDuplicatesInAnyOrder) {
+  for (const DType dtype : {DType::float64, DType::int64})
+    testing::check_sparse(testing::sparse_matrix({20, 6}, dtype, 3, /*tangled=*/true), 4);
+}
+
+TEST_P(Sparse, MayBeEmpty) {
+  for (const Dims& shape : {Dims{1, 9}, Dims{9, 1}, Dims{1, 1}, Dims{4, 4}})
+    testing::check_sparse(testing::sparse_matrix(shape, DType::float64), 3);
+  const local::sparse::SparseArray nothing(local::sparse::Format::csr, {6, 5});
+  const SparseArray none = sparse::csr_array(nothing, {.row_chunk = 2});
+  EXPECT_EQ(none.nnz(), 0);
+  EXPECT_TRUE(testing::close(matmul(none, ones({5})).to_host(), local::zeros({6})));
+  EXPECT_TRUE(testing::close(matmul(none.T(), ones({6})).to_host(), local::zeros({5})));
+  EXPECT_TRUE(testing::close((none + none).toarray().to_host(), local::zeros({6, 5})));
+  for (const Dims& shape : {Dims{0, 3}, Dims{3, 0}, Dims{0, 0}}) {
+    SCOPED_TRACE(local::to_string(shape));
+    const SparseArray a = sparse::csr_array(local::sparse::SparseArray(local::sparse::Format::csr, shape));
+    EXPECT_EQ(matmul(a, ones({shape[1]})).shape(), Dims{shape[0]});
+    EXPECT_TRUE(testing::close(matmul(a, ones({shape[1]})).to_host(), local::zeros({shape[0]})));
+    EXPECT_EQ(a.T().shape(), (Dims{shape[1], shape[0]}));
+  }
+}
+
+TEST_P(Sparse, ReadWhatTheirRowsTouch) {
+  const local::sparse::SparseArray points = testing::laplacian(60);
+  const SparseArray a = sparse::csr_array(points, {.row_chunk = 360});
+  EXPECT_LE(a.largest_halo(), 360 + 2 * 60);
+  const NdArray x = local::sin(local::arange(3600.));
+  EXPECT_TRUE(
+      testing::close(matmul(a, Array::from_local(x).rechunk({250})).to_host(), local::sparse::matmul(points, x)));
+  // Columns far apart are brought in pieces, and never more than the matrix has.
+  std::vector<int64_t> far;
+  for (int64_t i = 0; i < 200; ++i) far.push_back(i * i * 7919 % 1000003);
+  const SparseArray wide =
+      csr_array(ones({200}), Array::from_local(local::from_vector(far)), arange(201), Dims{200, 1000003});
+  const NdArray y = local::arange(1000003.);
+  EXPECT_TRUE(testing::close(matmul(wide, Array::from_local(y).rechunk({70001})).to_host(),
+                             local::from_vector(far).astype(DType::float64)));
+}
+
+TEST_P(Sparse, HaveMoreColumnsThanAnInt32) {
+  const int64_t n = int64_t{1} << 40;
+  const Array indices = Array::from_local(local::from_vector<int64_t>({n - 1, 5, int64_t{1} << 33, n - 1}));
+  const Array indptr({0, 2, 2, 4});
+  const SparseArray a = csr_array(Array({1., 2., 3., 4.}), indices, indptr, Dims{3, n}, {.row_chunk = 1});
+  EXPECT_LE(a.largest_halo(), 2);
+  EXPECT_TRUE(testing::close(a.sum(1).to_host(), local::from_vector<double>({3, 0, 7})));
+  const local::sparse::SparseArray back = a.to_host();
+  EXPECT_EQ(back.shape(), (Dims{3, n}));
+  EXPECT_EQ(back.item(2, n - 1).as_double(), 4);
+  EXPECT_EQ(back.item(0, 5).as_double(), 2);
+}
+
+TEST_P(Sparse, KeepNaN) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const SparseArray a = csr_array(Array({1., nan, 3.}), Array({0, 1, 2}), Array({0, 1, 2, 3}));
+  EXPECT_TRUE(testing::close(matmul(a, ones({3})).to_host(), local::from_vector<double>({1, nan, 3})));
+  // What is not stored is not multiplied.
+  EXPECT_TRUE(testing::close(matmul(a, Array({nan, 0., 1.})).to_host(), local::from_vector<double>({nan, nan, 3})));
+}
+
+TEST_P(Sparse, NameWhatIsWrong) {
+  using local::InvalidArgument;
+  const Array data = ones({4}), indptr({0, 2, 3, 4});
+  const auto made = [&](const Array& indices, const Array& offsets, const std::optional<Dims>& shape) {
+    return message_of<InvalidArgument>([&] { csr_array(data, indices, offsets, shape, {.row_chunk = 2}); });
+  };
+  EXPECT_THAT(made(Array({0, 1, 7, 1}), indptr, Dims{3, 4}), HasSubstr("row 1 has an element in column 7"));
+  EXPECT_THAT(made(Array({0, 1, 2, -3}), indptr, Dims{3, 4}), HasSubstr("row 2 has an element in column -3"));
+  EXPECT_THAT(made(Array({0, 1, 2, 3}), Array({0, 3, 2, 4}), Dims{3, 4}), HasSubstr("row 1"));
+  EXPECT_THAT(made(Array({0, 1, 2, 3}), Array({0, 2, 4, 3, 4}), Dims{4, 4}), HasSubstr("row 2"));
+  EXPECT_THAT(made(Array({0, 1, 2, 3}), Array({1, 2, 3, 4}), Dims{3, 4}), HasSubstr("start with 0, not 1"));
+  EXPECT_THAT(made(Array({0, 1, 2, 3}), Array({0, 2, 3, 5}), Dims{3, 4}), HasSubstr("ends with 5"));
+  EXPECT_THAT(made(Array({0, 1, 2, 3}), indptr, Dims{5, 4}), HasSubstr("needs 6"));
+  EXPECT_THAT(made(Array({0, 1, 2}), indptr, Dims{3, 4}), HasSubstr("indices has 3"));
+  EXPECT_THROW(csr_array(data, ones({4}), indptr), local::TypeError);
+  EXPECT_THROW(csr_array(data.astype(DType::float16), Array({0, 1, 2, 3}), indptr), local::TypeError);
+  EXPECT_THAT(message_of<InvalidArgument>([&] {
+                coo_array(data, Array({0, 1, 2, 9}), Array({0, 1, 2, 3}), {5, 5});
+              }),
+              HasSubstr("row: position 9"));
+  const SparseArray a = csr_array(data, Array({0, 1, 2, 3}), indptr, Dims{3, 4});
+  EXPECT_THAT(message_of<InvalidArgument>([&] { matmul(a, ones({3})); }), HasSubstr("(3, 4) and (3,)"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { a + a.T(); }), HasSubstr("differ"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { a.multiply(ones({3})); }), HasSubstr("does not broadcast"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { a.rows(Slice{0, 3, 2}); }), HasSubstr("step 2"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { linalg::jacobi(a); }), HasSubstr("square"));
+}
+
+TEST_P(Sparse, ServeTheIterativeMethods) {
+  const local::sparse::SparseArray points = testing::laplacian(12);
+  const SparseArray a = sparse::csr_array(points, {.row_chunk = 40});
+  const NdArray b = local::cos(local::arange(144.));
+  const NdArray dense = points.toarray(), x = local::linalg::solve(dense, b);
+  const Array right = Array::from_local(b);
+  linalg::SolveOptions options;
+  options.rtol = 1e-11;
+  EXPECT_TRUE(testing::close(linalg::cg(a, right, options).x.to_host(), x, 1e-8, 1e-8));
+  EXPECT_TRUE(testing::close(linalg::gmres(a, right, options).x.to_host(), x, 1e-8, 1e-8));
+  EXPECT_TRUE(testing::close(linalg::lsqr(a, right, 0, 1e-13, 1e-13).x.to_host(), x, 1e-6, 1e-6));
+  for (const linalg::LinearOperator& m : {linalg::jacobi(a), linalg::block_jacobi(a)}) {
+    options.M = m;
+    EXPECT_TRUE(testing::close(linalg::cg(a, right, options).x.to_host(), x, 1e-8, 1e-8));
+  }
+  const Array whole = Array::from_local(dense).rechunk({40, 40});
+  EXPECT_TRUE(testing::close(linalg::block_jacobi(a).matvec(right).to_host(),
+                             linalg::block_jacobi(whole).matvec(right).to_host(), 1e-12, 1e-12));
+  const NdArray values = local::linalg::eigvalsh(dense);
+  EXPECT_TRUE(
+      testing::close(linalg::eigsh(a, 3).values.to_host(), values[{Slice{141, 144, std::nullopt}}].copy(), 1e-8, 1e-8));
+  const SparseArray tall = sparse::csr_array(testing::sparse_matrix({40, 15}, DType::float64), {.row_chunk = 9});
+  const NdArray s = local::linalg::svdvals(tall.to_host().toarray());
+  EXPECT_TRUE(testing::close(local::sort(linalg::svds(tall, 2).values.to_host()),
+                             local::sort(s[{Slice{0, 2, std::nullopt}}].copy()), 1e-8, 1e-8));
+}
+
+// Twice the budget, chunk by chunk.
+TEST(SparseOutOfCore, MatricesAreSpilled) {
+  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+    SCOPED_TRACE(local::name(device));
+    RuntimeOptions options = testing::runtime_on(device, "8MiB");
+    if (device != local::DeviceKind::cpu) options.host_memory = "16MiB";
+    const Runtime runtime(options);
+    const int64_t n = 40000, width = 50;
+    // Row i has the columns i, i + 1 ... modulo n.
+    const Array at = arange(n * width).rechunk({25000});
+    const Array row = floor_divide(at, width), column = remainder(row + remainder(at, width), n);
+    const Array data = (remainder(at, 7) - 3).astype(DType::float64);
+    const SparseArray a = csr_array(data, column, arange(n + 1) * width, Dims{n, n}, {.row_chunk = 500});
+    const Array x = (remainder(arange(n), 11)).astype(DType::float64).rechunk({500}).persist();
+    const NdArray y = matmul(a, x).to_host(), again = matmul(a.T(), x).to_host();
+    EXPECT_GT(runtime.statistics().spilled_bytes, int64_t{8} << 20);
+    std::vector<double> expected(static_cast<size_t>(n)), turned(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t k = 0; k < width; ++k) {
+        const double value = static_cast<double>((i * width + k) % 7 - 3);
+        const int64_t j = (i + k) % n;
+        expected[static_cast<size_t>(i)] += value * static_cast<double>(j % 11);
+        turned[static_cast<size_t>(j)] += value * static_cast<double>(i % 11);
+      }
+    EXPECT_TRUE(testing::close(y, local::from_vector(expected)));
+    EXPECT_TRUE(testing::close(again, local::from_vector(turned)));
+  }
+}
+
+}  // namespace
+}  // namespace quarry::sparse
