@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "quarry/chunked/api/array.h"
 #include "quarry/chunked/api/operand.h"
@@ -110,6 +111,17 @@ SparseArray coo_array(const Array& data, const Array& row, const Array& col, con
 SparseArray csr_array(const Array& dense);
 // From a local matrix, the same on every rank.
 SparseArray csr_array(const local::sparse::SparseArray& a, const SparseOptions& options = {});
+
+// ---- Files. Each rank reads what its own rows take. Throw as the functions that they are named after ----
+
+// A group of an HDF5 file with the data sets data, indices and indptr, as AnnData (attributes `encoding-type` and
+// `shape`), h5sparse (`h5sparse_format`, `h5sparse_shape`) and 10x (a data set `shape`, compressed by columns) write
+// them: open_hdf5("cells.h5ad", "/X"). Of matrices compressed by columns a transpose is made.
+SparseArray open_hdf5(const std::string& file, const std::string& group, const SparseOptions& options = {});
+// A Matrix Market file, read in pieces by all ranks, twice: the elements are counted first. As of
+// local::sparse::mmread: float64, int64 or complex128, both triangles of a symmetric matrix; elements of one place are
+// summed. A file in array format is read by each rank as a whole.
+SparseArray mmread(const std::string& file, const SparseOptions& options = {});
 
 // A x of (m, n) by (n,) or (n, k), lazy: 2 nnz k flops. Throws InvalidArgument for shapes that do not match.
 Array matmul(const SparseArray& a, const Array& x);

@@ -4,11 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <limits>
 
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/local/sparse/matrix_market.h"
+#include "tests/support/hdf5_file.h"
 #include "tests/support/runtime_on.h"
 #include "tests/support/sparse_rows.h"
+#include "tests/support/temp_dir.h"
 
 namespace quarry::sparse {
 namespace {
@@ -152,6 +157,107 @@ TEST_P(Sparse, ServeTheIterativeMethods) {
   const NdArray s = local::linalg::svdvals(tall.to_host().toarray());
   EXPECT_TRUE(testing::close(local::sort(linalg::svds(tall, 2).values.to_host()),
                              local::sort(s[{Slice{0, 2, std::nullopt}}].copy()), 1e-8, 1e-8));
+}
+
+void add_set(test::H5File& file, const std::string& object, const NdArray& values, hid_t type) {
+  const NdArray packed = values.copy();
+  H5Dclose(file.create(object, packed.shape(), type, {}, type));
+  const hid_t set = test::h5(H5Dopen2(file.id(), object.c_str(), H5P_DEFAULT));
+  test::h5(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.raw()));
+  H5Dclose(set);
+}
+void add_text(hid_t object, const char* name, const std::string& text) {
+  const hid_t type = test::h5(H5Tcopy(H5T_C_S1)), space = test::h5(H5Screate(H5S_SCALAR));
+  H5Tset_size(type, text.size());
+  const hid_t attribute = test::h5(H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
+  test::h5(H5Awrite(attribute, type, text.data()));
+  H5Aclose(attribute);
+  H5Sclose(space);
+  H5Tclose(type);
+}
+void add_shape(hid_t object, const char* name, const Dims& shape) {
+  const hsize_t two = 2;
+  const hid_t space = test::h5(H5Screate_simple(1, &two, nullptr));
+  const hid_t attribute = test::h5(H5Acreate2(object, name, H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT));
+  const int64_t extents[] = {shape[0], shape[1]};
+  test::h5(H5Awrite(attribute, H5T_NATIVE_INT64, extents));
+  H5Aclose(attribute);
+  H5Sclose(space);
+}
+
+// As AnnData, h5sparse and 10x write them.
+TEST_P(Sparse, AreReadFromHdf5) {
+  const test::TempDir dir;
+  const local::sparse::SparseArray csr = testing::sparse_matrix({40, 13}, DType::float64), csc = csr.tocsc();
+  {
+    test::H5File file(dir / "cells.h5ad");
+    const auto add = [&](const std::string& name, const local::sparse::SparseArray& a) {
+      const hid_t group = test::h5(H5Gcreate2(file.id(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      add_set(file, name + "/data", a.data(), H5T_NATIVE_DOUBLE);
+      add_set(file, name + "/indices", a.indices().astype(DType::int32), H5T_NATIVE_INT32);
+      add_set(file, name + "/indptr", a.indptr().astype(DType::int32), H5T_NATIVE_INT32);
+      return group;
+    };
+    hid_t group = add("/X", csr);
+    add_text(group, "encoding-type", "csr_matrix");
+    add_shape(group, "shape", csr.shape());
+    H5Gclose(group);
+    group = add("/columns", csc);
+    add_text(group, "encoding-type", "csc_matrix");
+    add_shape(group, "shape", csr.shape());
+    H5Gclose(group);
+    group = add("/old", csr);
+    add_text(group, "h5sparse_format", "csr");
+    add_shape(group, "h5sparse_shape", csr.shape());
+    H5Gclose(group);
+    H5Gclose(add("/matrix", csc));
+    add_set(file, "/matrix/shape", local::from_vector<int64_t>({40, 13}), H5T_NATIVE_INT64);
+    group = add("/wrong", csr);
+    add_text(group, "encoding-type", "array");
+    H5Gclose(group);
+  }
+  for (const char* group : {"/X", "/columns", "/old", "/matrix"}) {
+    SCOPED_TRACE(group);
+    const SparseArray a = open_hdf5(dir / "cells.h5ad", group, {.row_chunk = 7});
+    EXPECT_EQ(a.shape(), csr.shape());
+    EXPECT_TRUE(testing::close(a.toarray().to_host(), csr.toarray()));
+  }
+  using local::InvalidArgument;
+  EXPECT_THAT(message_of<InvalidArgument>([&] { open_hdf5(dir / "cells.h5ad", "/wrong"); }), HasSubstr("'array'"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { open_hdf5(dir / "cells.h5ad", "/X/data"); }), HasSubstr("no group"));
+}
+
+TEST_P(Sparse, AreReadFromMatrixMarket) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.mtx";
+  // Pieces of a few lines, which begin anywhere.
+  for (const int64_t bytes : {23, 64, 1 << 20}) {
+    SCOPED_TRACE(bytes);
+    ChunkPolicy policy = chunk_policy();
+    policy.target_bytes = bytes;
+    const ChunkPolicyScope scope(policy);
+    for (const DType dtype : {DType::float64, DType::int64, DType::complex128}) {
+      const local::sparse::SparseArray a = testing::sparse_matrix({30, 17}, dtype);
+      local::sparse::mmwrite(file, a, {.comment = "made for a test"});
+      const SparseArray read = mmread(file, {.row_chunk = 8});
+      EXPECT_EQ(read.dtype(), dtype);
+      EXPECT_TRUE(testing::close(read.toarray().to_host(), a.toarray()));
+    }
+    const local::sparse::SparseArray points = testing::laplacian(5);
+    local::sparse::mmwrite(file, points, {.symmetry = "symmetric"});
+    EXPECT_TRUE(testing::close(mmread(file).toarray().to_host(), points.toarray()));
+    local::sparse::mmwrite(file, local::sparse::SparseArray(local::sparse::Format::coo, {4, 3}));
+    EXPECT_TRUE(testing::close(mmread(file).toarray().to_host(), local::zeros({4, 3})));
+    local::sparse::mmwrite(file, local::eye(6));
+    EXPECT_TRUE(testing::close(mmread(file).toarray().to_host(), local::eye(6)));
+    const auto said = [&](const std::string& text) {
+      std::ofstream(file) << "%%MatrixMarket matrix coordinate real general\n" << text;
+      return message_of<local::IoError>([&] { mmread(file); });
+    };
+    EXPECT_THAT(said("3 3 3\n1 1 1.0\n2 2 2.0\n"), HasSubstr("3 entries"));
+    EXPECT_THAT(said("3 3 2\n1 1 1.0\n2 4 2.0\n"), HasSubstr("4"));
+    EXPECT_THAT(said("3 3 2\n1 1 1.0\n2 x 2.0\n"), HasSubstr("'x'"));
+  }
 }
 
 // Twice the budget, chunk by chunk.
