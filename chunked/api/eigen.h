@@ -30,6 +30,13 @@ struct EigenResult {
 // Large Symmetric Eigenvalue Problems, 2000). One computation a product.
 EigenResult eigsh(const LinearOperator& a, int64_t k = 6, const EigenOptions& options = {});
 
+// Of any square a: as many eigenvalues of largest (L) or smallest (S) magnitude (M), real (R) or imaginary part (I, of
+// a real a its size), `which` "LM" unless said. Values and vectors are complex, the wanted most first, vectors of
+// length 1; of a real a pairs are not split, so that there may be one more than k. By Krylov and Schur's method (G. W.
+// Stewart, A Krylov-Schur Algorithm for Large Eigenproblems, 2002). ncv is at least k + 2 (or n). The eigenvectors of a
+// defective eigenvalue are nearly parallel.
+EigenResult eigs(const LinearOperator& a, int64_t k = 6, const EigenOptions& options = {});
+
 struct SvdsOptions {
   std::optional<int64_t> ncv = {};
   double tol = 0;

@@ -2,6 +2,7 @@
 
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/api/vectors.h"
+#include "quarry/local/sparse/arnoldi.h"
 #include "quarry/local/sparse/bidiagonal.h"
 #include "quarry/local/sparse/krylov.h"
 #include "quarry/local/sparse/lobpcg.h"
@@ -38,6 +39,9 @@ LsmrResult lsmr(const LinearOperator& a, const Array& b, double damp, double ato
 
 EigenResult eigsh(const LinearOperator& a, int64_t k, const EigenOptions& options) {
   return krylov::eigsh<ChunkedVectors>(a, k, options, options.which);
+}
+EigenResult eigs(const LinearOperator& a, int64_t k, const EigenOptions& options) {
+  return krylov::eigs<ChunkedVectors>(a, k, options, options.which);
 }
 LobpcgResult lobpcg(const LinearOperator& a, const Array& X, const LobpcgOptions& options) {
   return krylov::lobpcg<ChunkedVectors>(a, X, options);

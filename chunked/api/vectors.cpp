@@ -118,6 +118,13 @@ Array ChunkedVectors::random_right(const LinearOperator& a, DType dtype) {
 Array ChunkedVectors::values(const std::vector<double>& numbers, const Array& like) {
   return Array::from_local(local::from_vector(numbers).to(local::kCpu).astype(local::real_type(like.dtype())));
 }
+Array ChunkedVectors::complex_values(const std::vector<Complex>& numbers, const Array& like) {
+  return Array::from_local(
+      local::from_vector(numbers).to(local::kCpu).astype(local::promote_types(like.dtype(), DType::complex64)));
+}
+Array ChunkedVectors::complex_columns(const Array& real, const Array& imaginary) {
+  return real + imaginary * typed(Scalar(Complex(0, 1)), local::promote_types(real.dtype(), DType::complex64));
+}
 Array ChunkedVectors::unit(int64_t n, const Array& like) {
   return (positions({n, n}, 0) == positions({n, n}, 1)).astype(like.dtype());
 }

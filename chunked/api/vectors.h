@@ -72,6 +72,8 @@ struct ChunkedVectors {
   // Real numbers, a matrix, the identity and an array without elements, of like's dtype.
   static Array values(const std::vector<double>& numbers, const Array& like);
   static Array matrix(const Small& m, const Array& like) { return Array::from_local(m.array(like.dtype())); }
+  static Array complex_values(const std::vector<Complex>& numbers, const Array& like);
+  static Array complex_columns(const Array& real, const Array& imaginary);
   static Array unit(int64_t n, const Array& like);
   static Array empty(const Dims& shape, const Array& like);
   static Array of_dtype(const Array& m, DType dtype) { return m.astype(dtype); }

@@ -12,6 +12,7 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/sparse/arithmetic.h"
+#include "quarry/local/sparse/arnoldi.h"
 #include "quarry/local/sparse/construct.h"
 #include "quarry/local/sparse/direct.h"
 #include "quarry/local/sparse/lanczos.h"
@@ -58,6 +59,11 @@ EigenResult eigsh(const SparseArray& a, int64_t k, const EigenOptions& given) {
   result.values = ops::get(result.values, {IndexTerm(order)});
   if (options.return_eigenvectors) result.vectors = picked_columns(result.vectors, order);
   return result;
+}
+
+EigenResult eigs(const LinearOperator& a, int64_t k, const EigenOptions& options) {
+  if (options.sigma) throw NotSupported("sigma: eigs() has no shifts");
+  return krylov::eigs<LocalVectors>(a, k, options, options.which);
 }
 
 // ---- Singular values ----

@@ -84,6 +84,16 @@ std::vector<Complex> LocalVectors::compute(std::initializer_list<NdArray*> numbe
 NdArray LocalVectors::values(const std::vector<double>& numbers, const NdArray& like) {
   return from_vector(numbers).to(like.device()).astype(real_type(like.dtype()), context_for(like.device()));
 }
+NdArray LocalVectors::complex_values(const std::vector<Complex>& numbers, const NdArray& like) {
+  return from_vector(numbers)
+      .to(like.device())
+      .astype(promote_types(like.dtype(), DType::complex64), context_for(like.device()));
+}
+NdArray LocalVectors::complex_columns(const NdArray& real, const NdArray& imaginary) {
+  const DType dtype = promote_types(real.dtype(), DType::complex64);
+  const NdArray turned = apply("multiply"_op, {imaginary, Scalar::strong(Scalar(Complex(0, 1)), dtype)});
+  return apply("add"_op, {real, turned});
+}
 NdArray LocalVectors::unit(int64_t n, const NdArray& like) {
   return identity(n, like.dtype()).to(like.device()).toarray();
 }

@@ -108,6 +108,8 @@ struct LocalVectors {
   // Real numbers, a matrix, the identity and an array without elements, beside `like`.
   static NdArray values(const std::vector<double>& numbers, const NdArray& like);
   static NdArray matrix(const Small& m, const NdArray& like) { return m.array(like.dtype()).to(like.device()); }
+  static NdArray complex_values(const std::vector<Complex>& numbers, const NdArray& like);
+  static NdArray complex_columns(const NdArray& real, const NdArray& imaginary);
   static NdArray unit(int64_t n, const NdArray& like);
   static NdArray empty(const Dims& shape, const NdArray& like) {
     return NdArray(shape, like.dtype(), context_for(like.device()));

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
+#include <limits>
 
 #include "quarry/chunked/api/quarry.h"
 #include "tests/support/krylov_rows.h"
@@ -14,6 +16,7 @@ namespace quarry::sparse::linalg {
 namespace {
 
 using testing::adjoint;
+using testing::cut;
 using ::testing::HasSubstr;
 using testing::random_matrix;
 namespace local_solvers = testing::local_solvers;
@@ -188,6 +191,82 @@ TEST_P(Spectra, BlocksOfVectorsConverge) {
 }
 
 // ---- svd_compressed ----
+
+// The wanted values in LAPACK's order of a general matrix, beside what was found: every one is near one of them.
+void expect_among(const NdArray& found, const NdArray& all, double bound) {
+  const auto values = local::to_vector<std::complex<double>>(found.astype(DType::complex128));
+  const auto known = local::to_vector<std::complex<double>>(all.astype(DType::complex128));
+  for (const std::complex<double> value : values) {
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const std::complex<double> one : known) nearest = std::min(nearest, std::abs(value - one));
+    EXPECT_LE(nearest, bound) << value;
+  }
+}
+
+TEST_P(Spectra, EigenvaluesOfGeneralMatricesAreThoseOfLapack) {
+  for (const DType dtype : dtypes()) {
+    SCOPED_TRACE(local::name(dtype));
+    const NdArray a = random_matrix({60, 60}, dtype, 41);
+    const NdArray all = local::linalg::eigvals(a);
+    const double size = norm_of(a), bound = 1e5 * eps(dtype) * size;
+    for (const char* which : {"LM", "LR", "SR", "LI"}) {
+      SCOPED_TRACE(which);
+      const EigenResult found = eigs(cut(a), 5, {.which = which, .ncv = 30});
+      const NdArray values = found.values.to_host(), vectors = found.vectors.to_host();
+      const int64_t count = values.size();
+      EXPECT_TRUE(count == 5 || count == 6);
+      EXPECT_TRUE(local::is_complex(values.dtype()));
+      expect_among(values, all, bound);
+      EXPECT_LE(norm_of(local::matmul(a, vectors) - vectors * values), bound);
+      // None that is wanted more is missing.
+      const std::string name(which);
+      const auto worth = [&](const NdArray& x) {
+        if (name[1] == 'M') return local::absolute(x);
+        if (name[1] == 'R') return name[0] == 'L' ? NdArray(x.real()) : -x.real();
+        return local::is_complex(dtype) ? NdArray(x.imag()) : local::absolute(x.imag());
+      };
+      const NdArray least = local::min(worth(values)), better = worth(all) > least + bound;
+      EXPECT_LT(local::count_nonzero(better).item<int64_t>(), count);
+      if (!local::is_complex(dtype)) {
+        const NdArray imaginary = local::sum(values.imag());
+        EXPECT_LE(std::abs(imaginary.item<double>()), bound);  // pairs are whole
+      }
+    }
+    const local_solvers::EigenResult alone = local_solvers::eigs(a, 4, {.ncv = 30});
+    expect_among(alone.values, all, bound);
+    EXPECT_LE(norm_of(local::matmul(a, alone.vectors) - alone.vectors * alone.values), bound);
+  }
+}
+
+TEST_P(Spectra, GeneralMatricesMayBeDefectiveOrCyclic) {
+  // A turn of n places: all eigenvalues are of magnitude 1.
+  const NdArray turn = local::roll(local::eye(24), 1, 0);
+  const NdArray found = eigs(cut(turn), 4, {.ncv = 24}).values.to_host();
+  expect_among(found, local::linalg::eigvals(turn), 1e-10);
+  EXPECT_LE(std::abs(local::sum(found.imag()).item<double>()), 1e-10);
+  // Blocks of Jordan's: the computed eigenvalues are off by the root of the rounding errors.
+  NdArray defective = local::diag(local::arange(40.) * 0.1);
+  for (int64_t i = 36; i < 39; ++i) {
+    defective(i, i) = 9.;
+    defective(i, i + 1) = 1.;
+  }
+  defective(39, 39) = 9.;
+  const EigenResult block = eigs(cut(defective), 4, {.tol = 1e-10});
+  expect_among(block.values.to_host(), local::from_vector<double>({9}), 1e-2);
+  EXPECT_NEAR(local::sum(block.values.to_host().real()).item<double>(), 36, 1e-8);  // of the block together
+  // Clustered values.
+  const NdArray close = local::diag(local::concatenate({local::arange(50.) * 0.02, 5. + local::arange(5.) * 1e-6}));
+  expect_among(eigs(cut(close), 5).values.to_host(), 5. + local::arange(5.) * 1e-6, 1e-10);
+  using local::InvalidArgument;
+  EXPECT_THAT(message_of<InvalidArgument>([&] { eigs(eye(5), 5); }), HasSubstr("k: 5"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { eigs(eye(5), 2, {.which = "LA"}); }), HasSubstr("'LA'"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { eigs(eye(9), 3, {.ncv = 4}); }), HasSubstr("ncv: 4"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { eigs(ones({4, 5}), 2); }), HasSubstr("square"));
+  EXPECT_THAT(message_of<local::LinAlgError>([&] {
+                eigs(cut(random_matrix({60, 60}, DType::float64, 41)), 5, {.maxiter = 1});
+              }),
+              HasSubstr("no convergence"));
+}
 
 TEST_P(Spectra, CompressedDecompositionsAreNearTheBest) {
   for (const DType dtype : dtypes()) {
