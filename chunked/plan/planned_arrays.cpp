@@ -283,7 +283,7 @@ std::vector<Grid> PlannedArrays::stages_to(const Input& input, const Grid& grid)
   const bool in_memory = source.kind == RechunkSource::Kind::memory;
   const int64_t room = std::min(of_tasks, in_memory ? usual : std::max(usual, of_tasks / kTasksAtOnce));
   RechunkLimits limits{itemsize, std::max<int64_t>(room / (on_cpu ? 1 : 2), 1), spills};
-  if (!on_cpu) {
+  if (!on_cpu && in_memory) {
     // At 340 GB/s: a device gets a mebibyte from another one while its host asks for a part (about 3 us), and copies
     // parts of its own at several times that rate.
     limits.part_bytes = 1 << 20;

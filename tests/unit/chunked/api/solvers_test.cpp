@@ -19,12 +19,8 @@ using testing::cut;
 using ::testing::HasSubstr;
 using testing::random_matrix;
 
-class Solvers : public ::testing::TestWithParam<local::DeviceKind> {
- protected:
-  const Runtime runtime_{testing::runtime_on(GetParam())};
-};
-INSTANTIATE_TEST_SUITE_P(All, Solvers, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+class Solvers : public testing::OnEveryRuntime {};
+QUARRY_ON_EVERY_RUNTIME(Solvers);
 
 template <class Error, class F>
 std::string message_of(const F& call) {

@@ -20,12 +20,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Sparse : public ::testing::TestWithParam<local::DeviceKind> {
- protected:
-  const Runtime runtime_{testing::runtime_on(GetParam())};
-};
-INSTANTIATE_TEST_SUITE_P(All, Sparse, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+class Sparse : public testing::OnEveryRuntime {};
+QUARRY_ON_EVERY_RUNTIME(Sparse);
 
 template <class Error, class F>
 std::string message_of(const F& call) {
