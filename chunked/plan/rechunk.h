@@ -26,8 +26,8 @@ struct RechunkLimits {
   int64_t room = 0;           // bytes of a chunk between; 0: unlimited
   bool spills = false;        // what has to wait until all is there waits on disk
   int64_t most_parts = 1024;  // of which a task puts a chunk together, if that can be
-  // What a part in memory costs beside its bytes, as bytes that another rank could send in that time; the same of a part
-  // that is likely to be this rank's own, and what moving its bytes costs.
+  // What a part in memory costs beside its bytes, as bytes that another rank could send in that time; the same of a
+  // part that is likely to be this rank's own, and what moving its bytes costs.
   double part_bytes = 16 << 10;
   double own_part_bytes = 16 << 10;
   double own_cost = 1;
@@ -45,9 +45,9 @@ RechunkStage rechunk_stage(const RechunkSource& from, const Grid& to, int64_t it
 // The grids of the stages that go from `from` to `to`, which is the last. Between are chunks of at most `room` bytes:
 // those of `from` merged, those of `to` merged, and where all has to wait for all, the elementwise minimum of two
 // grids, so that both sides read and write whole chunks (rechunker; Cubed's multi-stage plan goes further in geometric
-// steps, and so does this). In memory also one grid of chunks of as many bytes as those of both ends, with extents between
-// theirs: n parts of a chunk become a of one and n / a of another, of which the first or the last are likely to be the
-// rank's own. The cheapest of these plans by the bytes that are moved and the parts that are read.
+// steps, and so does this). In memory also one grid of chunks of as many bytes as those of both ends, with extents
+// between theirs: n parts of a chunk become a of one and n / a of another, of which the first or the last are likely to
+// be the rank's own. The cheapest of these plans by the bytes that are moved and the parts that are read.
 std::vector<Grid> plan_rechunk(const RechunkSource& from, const Grid& to, const RechunkLimits& limits);
 
 }  // namespace quarry::plan

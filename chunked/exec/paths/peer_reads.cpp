@@ -25,9 +25,7 @@ constexpr int64_t kBatchBytes = int64_t{64} << 20;
 }  // namespace
 
 PeerReads::PeerReads(local::Device device, int ranks)
-    : device_(device),
-      lines_(static_cast<size_t>(ranks) + kKernelLines),
-      waiting_(static_cast<size_t>(ranks)) {}
+    : device_(device), lines_(static_cast<size_t>(ranks) + kKernelLines), waiting_(static_cast<size_t>(ranks)) {}
 
 PeerReads::~PeerReads() {
   try {

@@ -1,8 +1,8 @@
 // Copies of hyperslabs out of other ranks' device memory by this rank's device. When every rank reads from every other
 // one, what limits is the owner that most of them read at a moment: so all owners are read at a time. Hyperslabs of
 // long runs go by the copy engines, on a stream for each owner; hyperslabs of short runs by kernels, each of which
-// takes several hyperslabs from all owners in turn. No call waits for the device, and poll() alone finds out that a read
-// is over: a callback of the device's for each would take longer than most reads.
+// takes several hyperslabs from all owners in turn. No call waits for the device, and poll() alone finds out that a
+// read is over: a callback of the device's for each would take longer than most reads.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ class PeerReads {
   // Tells of every read that is over, with an error if it failed; true if there was one. Starts others.
   using Over = std::function<void(uint32_t fetch, const std::exception_ptr& error)>;
   bool poll(const Over& over);
-  bool holds(uint32_t fetch) const;                    // added and not over
+  bool holds(uint32_t fetch) const;                   // added and not over
   bool is_reading() const { return under_way_ > 0; }  // poll() will have something to find
 
  private:
