@@ -200,6 +200,18 @@ void ChunkedVectors::Basis::set(int64_t k, const Array& v) {
   blocks_.resize(static_cast<size_t>(k / height_) + 1);
   last_ = v;
   last_number_ = k;
+  filled_ = k + 1;
+}
+
+void ChunkedVectors::Basis::cut_off(int64_t count) {
+  blocks_.resize(static_cast<size_t>(blocks_for(count, height_)));
+  const int64_t rows = count % height_;
+  if (filled_ > count && rows > 0) {
+    Array& block = blocks_.back();
+    const Array row = positions({height_, 1}, 0, DType::float64);
+    block = where(row < number(static_cast<double>(rows)), block, constant({}, 0, block.dtype()));
+  }
+  filled_ = count;
 }
 
 const Array& ChunkedVectors::Basis::vector(int64_t k) const {
@@ -208,7 +220,7 @@ const Array& ChunkedVectors::Basis::vector(int64_t k) const {
 }
 
 std::vector<ChunkedVectors::Complex> ChunkedVectors::Basis::append(int64_t count, Array w) {
-  blocks_.resize(static_cast<size_t>(blocks_for(count, height_)));
+  cut_off(count);
   const std::vector<expr::NodePtr> blocks = nodes_of(blocks_);
   const Array first = sum(Array(algo::basis_products(blocks, w.node())), Axes(0));
   const auto between = algo::without_basis(blocks, w.node(), first.node(), /*products=*/true);
@@ -234,6 +246,7 @@ std::vector<ChunkedVectors::Complex> ChunkedVectors::Basis::append(int64_t count
     block_of(count) = settled.kept[1];
     last_ = settled.kept[0];
     last_number_ = count;
+    filled_ = count + 1;
   } else {
     blocks_.resize(vectors);
   }
@@ -262,6 +275,7 @@ void ChunkedVectors::Basis::turn(const Small& coefficients) {
   }
   blocks_ = settle({}, made).kept;
   last_number_ = -1;
+  filled_ = coefficients.columns();
 }
 
 Array ChunkedVectors::Basis::columns(const Small& coefficients) const {

@@ -120,10 +120,13 @@ struct ChunkedVectors {
     Array& block_of(int64_t k);
     // `block`, with row k, v, and without rows that follow.
     Array with_row(const Array& block, int64_t k, const Array& v) const;
+    // Rows from `count` on are zeros again: one that was appended may have been refused.
+    void cut_off(int64_t count);
 
     Array like_;
     int64_t height_;             // of a block
     std::vector<Array> blocks_;  // that hold vectors
+    int64_t filled_ = 0;  // rows
     int64_t last_number_ = -1;
     Array last_;
   };
