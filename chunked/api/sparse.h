@@ -1,9 +1,6 @@
 // Sparse matrices of any size, in compressed rows (CSR) cut into chunks of rows, on all ranks and spilled where they
 // exceed memory. Names as SciPy's, and as those of one process in quarry::local::sparse.
-//
-//   const sparse::SparseArray a = sparse::csr_array(data, indices, indptr, Dims{n, n});
-//   const Array y = sparse::matmul(a, x);
-//   const auto [x, info, residual] = sparse::linalg::cg(a, b);
+// csr_array(data, indices, indptr, Dims{m, n}) makes one, matmul(a, x) multiplies, and linalg::cg(a, b) solves.
 //
 // What a chunk of rows touches of a vector is settled when a matrix is made, so that a product brings these parts
 // alone, while other chunks are worked on. Structure is computed when a matrix is made: collective, blocking. Values
