@@ -87,11 +87,15 @@ class CliTest(unittest.TestCase):
         """Returns when `output` is being written: the file has been created, and tasks run."""
         end = time.time() + TIMEOUT
         while not (self.dir / (output + ".partial")).exists():
-            self.assertIsNone(process.poll(), "it ended before it was seen computing")
+            self.assert_runs(process)
             self.assertLess(time.time(), end, "it did not begin to compute")
             time.sleep(0.05)
         time.sleep(seconds)
-        self.assertIsNone(process.poll(), "it ended before it was seen computing")
+        self.assert_runs(process)
+
+    def assert_runs(self, process):
+        if process.poll() is not None:
+            self.fail(f"it ended with status {process.returncode} before it was seen computing: {process.communicate()[1]}")
 
     def output_of(self, process):
         """What it says until it ends. One that does not end is killed, and fails the test with what it has said."""
