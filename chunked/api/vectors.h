@@ -126,7 +126,7 @@ struct ChunkedVectors {
     Array like_;
     int64_t height_;             // of a block
     std::vector<Array> blocks_;  // that hold vectors
-    int64_t filled_ = 0;  // rows
+    int64_t filled_ = 0;         // rows
     int64_t last_number_ = -1;
     Array last_;
   };
