@@ -175,6 +175,12 @@ std::vector<expr::NodePtr> nodes_of(const std::vector<Array>& blocks) {
   return nodes;
 }
 
+Array row_numbers(int64_t height) { return positions({height, 1}, 0, DType::float64); }
+// The rows of a block before one, and zeros.
+Array rows_below(const Array& row, const Array& end, const Array& block) {
+  return where(row < end, block, constant({}, 0, block.dtype()));
+}
+
 }  // namespace
 
 ChunkedVectors::Basis::Basis(int64_t count, const Array& like)
@@ -190,8 +196,8 @@ Array& ChunkedVectors::Basis::block_of(int64_t k) {
 }
 
 Array ChunkedVectors::Basis::with_row(const Array& block, int64_t k, const Array& v) const {
-  const Array row = positions({height_, 1}, 0, DType::float64), wanted = number(static_cast<double>(k % height_));
-  return where(row == wanted, expand_dims(v, 0), where(row < wanted, block, constant({}, 0, block.dtype())));
+  const Array row = row_numbers(height_), wanted = number(static_cast<double>(k % height_));
+  return where(row == wanted, expand_dims(v, 0), rows_below(row, wanted, block));
 }
 
 void ChunkedVectors::Basis::set(int64_t k, const Array& v) {
@@ -208,8 +214,7 @@ void ChunkedVectors::Basis::cut_off(int64_t count) {
   const int64_t rows = count % height_;
   if (filled_ > count && rows > 0) {
     Array& block = blocks_.back();
-    const Array row = positions({height_, 1}, 0, DType::float64);
-    block = where(row < number(static_cast<double>(rows)), block, constant({}, 0, block.dtype()));
+    block = rows_below(row_numbers(height_), number(static_cast<double>(rows)), block);
   }
   filled_ = count;
 }
