@@ -163,10 +163,6 @@ class Communicator {
   // communicators.
   virtual int64_t bytes_sent() const = 0;
 
-  // Collective, device buffers, on `stream`: NCCL where every rank has its own GPU, else staged through pinned memory.
-  // Returns when queued or done.
-  virtual void broadcast_device(void* data, int64_t bytes, int root, local::DeviceStream& stream) = 0;
-
   // Ends the whole job with `status`; for the tool, when a rank cannot be reached any more. Does not return.
   [[noreturn]] virtual void abort(int status) = 0;
 

@@ -1,6 +1,7 @@
-// Collectives on device buffers by NCCL. NCCL lives in a library of its own (libquarry_nccl), loaded when the first
-// object is made, so that a job without GPUs never touches it. NCCL moves bytes where results are the same on any
-// number of ranks; all_reduce() sums in an order of its own.
+// Collectives on device buffers by NCCL, for library programs that hold device memory of their own beside chunked
+// arrays; these move their chunks by fetches (docs/adr/0042). NCCL lives in a library of its own (libquarry_nccl),
+// loaded when the first object is made, so that a job without GPUs never touches it. NCCL moves bytes where results are
+// the same on any number of ranks; all_reduce() sums in an order of its own.
 #pragma once
 
 #include <cstdint>

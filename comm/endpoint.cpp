@@ -36,6 +36,10 @@ struct DrainTransfer : Transfer {
 
 std::string has_left(int rank) { return fmt::format("rank {} has left the job", rank); }
 
+double seconds_since(steady_clock::time_point begin) {
+  return std::chrono::duration<double>(steady_clock::now() - begin).count();
+}
+
 }  // namespace
 
 enum class Endpoint::FrameKind : uint32_t {
@@ -127,7 +131,8 @@ class EndpointRequest : public Request {
   bool done() override {
     if (pending()) endpoint_.progress();
     if (pending()) return false;
-    if (transfer_->state.load(std::memory_order_acquire) == Transfer::State::failed) throw CommError(transfer_->error);
+    if (transfer_->state.load(std::memory_order_acquire) == Transfer::State::failed)
+      endpoint_.throw_cause(transfer_->error);
     return true;
   }
 
@@ -252,6 +257,7 @@ std::unique_ptr<Request> Endpoint::send(uint32_t channel_id, const void* data, i
   const auto transfer = std::make_shared<Transfer>();
   FrameHeader header{channel_id, FrameKind::data, 0, 0, tag, bytes, 0, 0};
   int job_rank = 0;
+  std::optional<std::string> gone;
   {
     const std::lock_guard lock(mutex_);
     Channel& ch = channel(channel_id);
@@ -284,14 +290,13 @@ std::unique_ptr<Request> Endpoint::send(uint32_t channel_id, const void* data, i
         match(ch, announced, receive);
       }
     } else {
-      Peer& peer = peers_[job_rank];
-      if (peer.lost || peer.left) throw CommError(fmt::format("send to rank {}: {}", to, peer.reason));
-      if (ch.left.contains(to)) throw CommError(fmt::format("send to rank {}: {}", to, has_left(to)));
+      gone = why_gone(ch, to);
       header.eager = bytes == 0 || (bytes <= kMaxMessageBytes && memory == MemoryKind::host);
-      if (!header.eager) header.id = peer.next_id++;
-      bytes_sent_ += bytes;
+      if (!gone && !header.eager) header.id = peers_[job_rank].next_id++;
+      if (!gone) bytes_sent_ += bytes;
     }
   }
+  if (gone) throw_cause(fmt::format("send to rank {}: {}", to, *gone));
   if (job_rank == rank_) {
     wake();
   } else {
@@ -327,15 +332,10 @@ std::unique_ptr<Request> Endpoint::receive(uint32_t channel_id, void* data, int6
       it->second.pop_front();
       if (it->second.empty()) ch.unexpected.erase(it);
       match(ch, announced, receive);
+    } else if (const std::optional<std::string> gone = why_gone(ch, from)) {
+      transfer->fail(fmt::format("receive from rank {}: {}", from, *gone));
     } else {
-      const Peer* const peer = known(ch.members[static_cast<size_t>(from)]);
-      if (peer != nullptr && (peer->lost || peer->left)) {
-        transfer->fail(fmt::format("receive from rank {}: {}", from, peer->reason));
-      } else if (ch.left.contains(from)) {
-        transfer->fail(fmt::format("receive from rank {}: {}", from, has_left(from)));
-      } else {
-        ch.receives[{from, tag}].push_back(receive);
-      }
+      ch.receives[{from, tag}].push_back(receive);
     }
   }
   start_matched();
@@ -438,6 +438,7 @@ void Endpoint::post(uint32_t channel_id, int to, std::span<const std::byte> mess
   }
   FrameHeader header{channel_id, FrameKind::message, 0, 1, 0, static_cast<int64_t>(message.size()), 0, 0};
   int job_rank = 0;
+  std::optional<std::string> gone;
   {
     const std::lock_guard lock(mutex_);
     Channel& ch = channel(channel_id);
@@ -449,12 +450,11 @@ void Endpoint::post(uint32_t channel_id, int to, std::span<const std::byte> mess
     if (job_rank == rank_) {
       ch.inbox.push_back({to, {message.begin(), message.end()}});
       ++waiting_messages_;
-    } else if (const Peer* peer = known(job_rank); peer != nullptr && (peer->lost || peer->left)) {
-      throw CommError(fmt::format("message to rank {}: {}", to, peer->reason));
-    } else if (ch.left.contains(to)) {
-      throw CommError(fmt::format("message to rank {}: {}", to, has_left(to)));
+    } else {
+      gone = why_gone(ch, to);
     }
   }
+  if (gone) throw_cause(fmt::format("message to rank {}: {}", to, *gone));
   if (job_rank == rank_) {
     wake();
     return;
@@ -504,6 +504,7 @@ void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std
       peer.left = true;
       peer.broken = (header.bytes & kBroken) != 0;
       peer.left_at = steady_clock::now() - std::chrono::nanoseconds(header.tag);
+      last_leave_ = steady_clock::now();
       peer.is_told = header.from != from;
       peer.reason = has_left(header.from);
       fail_receives(header.from, peer.reason);
@@ -516,6 +517,7 @@ void Endpoint::dispatch(int from, const FrameHeader& header, std::span<const std
       if (header.from == ch.rank) break;
       const auto age = std::chrono::nanoseconds(header.tag);
       const bool is_told = ch.members[static_cast<size_t>(header.from)] != from;
+      last_leave_ = steady_clock::now();
       ch.left.try_emplace(header.from, Left{steady_clock::now() - age, how, is_told});
       fail_receives(ch, header.from, has_left(header.from));
       trouble_ = true;
@@ -614,6 +616,25 @@ void Endpoint::peer_died(int rank, const std::string& reason) {
   }
   transport_->abandon(rank, reason);
   wake();
+}
+
+std::optional<std::string> Endpoint::why_gone(const Channel& ch, int member) const {
+  const Peer* const peer = known(ch.members[static_cast<size_t>(member)]);
+  if (peer != nullptr && (peer->lost || peer->left)) return peer->reason;
+  if (ch.left.contains(member)) return has_left(member);
+  return std::nullopt;
+}
+
+void Endpoint::throw_cause(const std::string& error) const {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto died = std::ranges::find_if(peers_, [](const auto& p) { return p.second.lost && !p.second.gave_up; });
+      if (died != peers_.end()) throw CommError(died->second.reason);
+      if (seconds_since(last_leave_) > kSayFirstSeconds) throw CommError(error);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 std::vector<int> Endpoint::lost_members(uint32_t channel_id) const {
@@ -723,14 +744,6 @@ void Endpoint::wake() {
   }
   wake_.notify_all();
 }
-
-namespace {
-
-double seconds_since(steady_clock::time_point begin) {
-  return std::chrono::duration<double>(steady_clock::now() - begin).count();
-}
-
-}  // namespace
 
 void Endpoint::check_present() {
   if (!trouble_) return;

@@ -90,6 +90,9 @@ class Endpoint : public TransportSink {
   // that failed alone. Of a member that an exception ends it does so a little later than that one's own message comes.
   // Without `calls`, for a transfer, a member that has left does not matter for some seconds.
   void check_members(uint32_t channel, std::optional<int64_t> calls = std::nullopt);
+  // The CommError of a transfer that failed. A rank that dies ends others, which then leave: throws what is known of
+  // one that died, or becomes known soon after any rank left, and else `error`. Not with locks that others need.
+  [[noreturn]] void throw_cause(const std::string& error) const;
   // Of the whole job: throws CommError once a rank is lost, or has left some seconds ago.
   void check_present();
   // Communicator::fail().
@@ -173,6 +176,8 @@ class Endpoint : public TransportSink {
   Channel& channel(uint32_t id);
   // With mutex_: a rank of the job of which this one knows something; null where it does not.
   const Peer* known(int job_rank) const;
+  // With mutex_: why nothing can be sent to a member any more, nor come from it.
+  std::optional<std::string> why_gone(const Channel& ch, int member) const;
   // Why that rank is lost, if it is.
   std::optional<std::string> loss_of(int job_rank) const;
   std::vector<int> known_ranks() const;
@@ -213,6 +218,7 @@ class Endpoint : public TransportSink {
   const int rank_, size_;
   std::unique_ptr<Transport> transport_;
   mutable std::mutex mutex_;
+  std::chrono::steady_clock::time_point last_leave_;  // when any rank left the job or a channel
   std::map<uint32_t, Channel> channels_;
   uint32_t last_channel_ = 0;
   // Frames of channels that this rank has not opened yet.

@@ -24,6 +24,9 @@ struct PlacedChunk {
   int64_t number = 0, offset = 0, bytes = 0;
 };
 
+// Sorts them by their numbers; of those with one number only the last one stays.
+void keep_last_of_each(std::vector<PlacedChunk>& chunks);
+
 struct OutputSpec {
   std::string object;  // absolute path; missing groups are created
   local::Dims shape;
@@ -93,6 +96,15 @@ class Writer {
   // by OutputFile::write_encoded(). Where Format::has_chunk_files() they need no room and nobody learns of them.
   virtual bool places_chunks() const { return false; }
   virtual PlacedChunk place(const local::Dims& chunk, int64_t offset, std::span<const std::byte> bytes);
+  // Where all chunks of the data set have been placed, and they are many, every rank can write a part of their index in
+  // place of OutputFile::add_placed(): the nodes of so many chunks each that the index has at its lowest level. 0:
+  // none.
+  virtual int64_t index_node_chunks() const { return 0; }
+  // Writes the nodes of chunks with ascending numbers, without a gap from a multiple of index_node_chunks() on and up
+  // to another one or the last chunk, into the index at `at`, which OutputFile::reserve_index() said. `next`: the chunk
+  // behind the last one; null: there is none. Returns what OutputFile::finish_index() needs to know. Throws IoError.
+  virtual std::vector<PlacedChunk> write_index(int64_t at, std::span<const PlacedChunk> chunks,
+                                               const PlacedChunk* next);
   // Unfiltered: the CRC-32 of what is in the file in the box `region`, in C order.
   virtual uint32_t checksum_written(const local::Region& region) const;
   // Of an encoded chunk in its place.
@@ -126,6 +138,11 @@ class OutputFile {
   virtual int64_t reserve(int64_t bytes);
   // Chunks that were placed. One that comes again replaces the first. Thread-safe.
   virtual void add_placed(size_t index, std::span<const PlacedChunk> chunks);
+  // Room for an index that ranks write by Writer::write_index(), behind `end`, where the last of the chunks that were
+  // placed ends, of any data set of the file. Returns where. After the last add_placed().
+  virtual int64_t reserve_index(size_t index, int64_t end);
+  // After all ranks' write_index(): what these returned, in the order of the chunks. Throws IoError.
+  virtual void finish_index(size_t index, std::vector<PlacedChunk> nodes);
   // The file stays where it is not committed, and Format::resume() goes on with it from what this returns, as it is
   // now. Throws NotSupported.
   virtual std::string keep();

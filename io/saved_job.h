@@ -22,6 +22,9 @@ namespace quarry::io {
 // What must be the same for a run to go on with another's output: names and values.
 using JobDescription = std::vector<std::pair<std::string, std::string>>;
 
+// For the description: another version may compute and save otherwise.
+std::string saved_job_version();
+
 struct SavedJob {
   JobDescription description;
   std::string kept;  // of OutputFile::keep()

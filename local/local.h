@@ -23,6 +23,7 @@
 #include "quarry/local/api/sorting.h"
 #include "quarry/local/api/special.h"
 #include "quarry/local/api/statistics.h"
+#include "quarry/local/api/structured.h"
 #include "quarry/local/api/types.h"
 #include "quarry/local/device/range.h"
 #include "quarry/local/kernel/kernel.h"

@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "checks.md"
 HEAD = """# Checks beside the tests
 
-Written by `scripts/sanitize` and `scripts/lint` whenever they have run: the last outcome of each.
+Written by `scripts/sanitize`, `scripts/fuzz` and `scripts/lint` whenever they have run: the last outcome of each.
 
 | Command | Outcome | Commit | Date |
 | --- | --- | --- | --- |

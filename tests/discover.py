@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 
-TIMEOUTS = {"fast": 120, "slow": 600}  # seconds, on a machine that does other work as well
+TIMEOUTS = {"fast": 300, "slow": 900}  # seconds, on a machine that does other work as well
 
 
 def googletest_cases(program):

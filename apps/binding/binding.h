@@ -416,6 +416,7 @@ std::vector<Row> special_rows();
 std::vector<Row> random_rows();
 std::vector<Row> chunks_rows();
 std::vector<Row> masked_rows();
+std::vector<Row> sparse_rows();
 const std::vector<Row>& all_rows();
 
 }  // namespace quarry::apps::expression

@@ -1,5 +1,6 @@
 #include "quarry/apps/binding/arrays.h"
 #include "quarry/apps/binding/masked.h"
+#include "quarry/apps/binding/sparse_values.h"
 #include "quarry/apps/binding/tables.h"
 #include "quarry/apps/language/builtins.h"
 #include "quarry/apps/language/library.h"
@@ -68,31 +69,44 @@ class ChunkedLibrary final : public Library {
     if (std::optional<Value> masked = masked_constant(name, /*is_local=*/false)) return masked;
     return Library::constant(name);
   }
-  bool is_array(const Value& value) const override { return value.is<Array>() || is_masked(value); }
-  bool is_operand(const Value& value) const override { return expression::is_operand(value) || is_masked(value); }
+  bool is_array(const Value& value) const override {
+    return value.is<Array>() || is_masked(value) || value.is<SparseValue>();
+  }
+  bool is_operand(const Value& value) const override {
+    return expression::is_operand(value) || is_masked(value) || value.is<SparseValue>();
+  }
   const Function* method(const Value& array, std::string_view name) const override {
+    if (array.is<SparseValue>()) return sparse_method(registry_, name);
     return is_masked(array) ? masked_method(registry_, name) : registry_.method(name);
   }
-  Value unary(UnaryOp op, const Value& operand) const override { return array_unary(op, operand); }
+  Value unary(UnaryOp op, const Value& operand) const override {
+    if (operand.is<SparseValue>()) return sparse_unary(op, operand);
+    return array_unary(op, operand);
+  }
   Value binary(BinaryOp op, const Value& left, const Value& right) const override {
     if (op == BinaryOp::matmul && (is_masked(left) || is_masked(right)))
       throw local::NotSupported("@ of masked arrays; ma.dot() takes masked elements as 0");
+    if (left.is<SparseValue>() || right.is<SparseValue>()) return sparse_binary(op, left, right);
     return array_binary(op, left, right);
   }
   Value compare(CompareOp op, const Value& left, const Value& right) const override {
+    if (left.is<SparseValue>() || right.is<SparseValue>()) refuse_sparse("comparisons");
     return array_compare(op, left, right);
   }
   Value subscript(const Value& array, const Value& index) const override {
     if (is_masked(array)) return Masked::subscript(array, index);
+    if (array.is<SparseValue>()) return sparse_subscript(array, index);
     return array_subscript(*array.as<Array>(), plain_index(index));
   }
   Value assign(const Value& array, const Value& index, std::optional<BinaryOp> update,
                const Value& value) const override {
     if (is_masked(array)) return Masked::assign(array, index, update, value);
+    if (array.is<SparseValue>()) refuse_sparse("assignment to elements");
     return array_assign(*array.as<Array>(), plain_index(index), update, value);
   }
   std::optional<Value> attribute(const Value& array, std::string_view name) const override {
     if (is_masked(array)) return Masked::attribute(array, name);
+    if (array.is<SparseValue>()) return sparse_attribute(registry_, array, name);
     return array_attribute(*array.as<Array>(), name);
   }
   std::vector<std::string> attribute_names() const override { return array_attribute_names(); }
@@ -101,10 +115,12 @@ class ChunkedLibrary final : public Library {
   }
   Value convert(const DTypeValue& type, const Value& value) const override {
     if (is_masked(value)) return Masked::convert(type, value);
+    if (value.is<SparseValue>()) refuse_sparse("conversions but A.astype()");
     return apply("cast"_op, std::span(&value, 1), type.dtype);
   }
 
   std::optional<bool> truth(const Value& array) const override {
+    if (array.is<SparseValue>()) refuse_sparse("a truth value");
     if (!is_masked(array) && array.as<Array>()->ndim() == 0) return std::nullopt;
     throw local::InvalidArgument(
         "the truth value of an array is not known before it is computed; use &, |, ~ or where(), any(), all()");
@@ -112,7 +128,8 @@ class ChunkedLibrary final : public Library {
   Value choose(const Value& condition, const Value& then, const Value& otherwise) const override {
     const Value choice[] = {condition, then, otherwise};
     for (const Value& value : choice) {
-      if (!is_operand(value)) throw local::TypeError("a computed condition cannot choose a " + type_name(value));
+      if (!is_operand(value) || value.is<SparseValue>())
+        throw local::TypeError("a computed condition cannot choose a " + type_name(value));
     }
     return apply("where"_op, choice);
   }

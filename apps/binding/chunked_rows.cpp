@@ -303,7 +303,8 @@ namespace linalg {
 
 std::variant<EigResult, Array> eigh_of(const Array& a, const std::variant<std::string, Array>& UPLO,
                                        const Maybe<Array>& b, Maybe<bool> lower, bool eigvals_only, int64_t type,
-                                       bool /*check_finite*/) {
+                                       bool /*check_finite*/, const local::ops::IndexRange& subset_by_index,
+                                       const local::ops::ValueRange& subset_by_value) {
   const auto* text = std::get_if<std::string>(&UPLO);
   const auto* second = std::get_if<Array>(&UPLO);
   if (second && b) throw local::TypeError("eigh() got multiple values for argument 'b'");
@@ -311,14 +312,19 @@ std::variant<EigResult, Array> eigh_of(const Array& a, const std::variant<std::s
     throw InvalidArgument("UPLO argument must be 'L' or 'U'");
   const bool below = lower.value_or(!text || *text == "L" || *text == "l");
   const local::Triangle triangle = below ? local::Triangle::lower : local::Triangle::upper;
-  if (eigvals_only && !b && !second) return quarry::linalg::eigvalsh(a, triangle);
-  const EigResult result =
-      b || second ? quarry::linalg::eigh(a, b ? *b : *second, below, type) : quarry::linalg::eigh(a, triangle);
+  const std::optional<Subset> subset = local::ops::subset_of(subset_by_index, subset_by_value);
+  if (eigvals_only && !b && !second)
+    return subset ? quarry::linalg::eigvalsh(a, *subset, triangle) : quarry::linalg::eigvalsh(a, triangle);
+  const EigResult result = b || second ? quarry::linalg::eigh(a, b ? *b : *second, below, type, subset)
+                           : subset    ? quarry::linalg::eigh(a, *subset, triangle)
+                                       : quarry::linalg::eigh(a, triangle);
   if (eigvals_only) return result.eigenvalues;
   return result;
 }
-Array eigvalsh(const Array& a, std::string_view UPLO) {
-  return std::get<Array>(eigh_of(a, std::string(UPLO), {}, {}, /*eigvals_only=*/true, 1, true));
+Array eigvalsh_of(const Array& a, std::string_view UPLO, const local::ops::IndexRange& subset_by_index,
+                  const local::ops::ValueRange& subset_by_value) {
+  return std::get<Array>(
+      eigh_of(a, std::string(UPLO), {}, {}, /*eigvals_only=*/true, 1, true, subset_by_index, subset_by_value));
 }
 
 }  // namespace linalg

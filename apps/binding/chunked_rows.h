@@ -35,6 +35,7 @@
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/sorting.h"
 #include "quarry/chunked/api/statistics.h"
+#include "quarry/chunked/api/structured.h"
 #include "quarry/chunked/api/types.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
@@ -256,10 +257,16 @@ inline Array vector_norm(const Array& x, const Axes& axis, bool keepdims, const 
   if (ord && number == nullptr) throw local::InvalidArgument("vector_norm(): ord must be a number");
   return quarry::linalg::vector_norm(x, axis, number == nullptr ? 2.0 : *number, keepdims);
 }
+inline Array solve_of(const Array& a, const Array& b, std::string_view assume_a, bool lower, bool check_symmetric,
+                      bool refine) {
+  return quarry::linalg::solve(a, b, local::ops::system_options(assume_a, lower, check_symmetric, refine));
+}
 std::variant<EigResult, Array> eigh_of(const Array& a, const std::variant<std::string, Array>& UPLO,
                                        const Maybe<Array>& b, Maybe<bool> lower, bool eigvals_only, int64_t type,
-                                       bool check_finite);
-Array eigvalsh(const Array& a, std::string_view UPLO);
+                                       bool check_finite, const local::ops::IndexRange& subset_by_index,
+                                       const local::ops::ValueRange& subset_by_value);
+Array eigvalsh_of(const Array& a, std::string_view UPLO, const local::ops::IndexRange& subset_by_index,
+                  const local::ops::ValueRange& subset_by_value);
 }  // namespace linalg
 
 // ---- Statistics ----

@@ -13,16 +13,20 @@ namespace iterative = quarry::sparse::linalg;
 
 namespace {
 
-std::optional<iterative::LinearOperator> operator_of(const Preconditioner& M, const Array& A) {
+iterative::LinearOperator operator_of(const Matrix& matrix) {
+  return std::visit([](const auto& a) { return iterative::LinearOperator(a); }, matrix);
+}
+std::optional<iterative::LinearOperator> operator_of(const Preconditioner& M, const Matrix& A) {
   if (!M) return std::nullopt;
   if (const auto* matrix = std::get_if<Array>(&*M)) return iterative::LinearOperator(*matrix);
+  if (const auto* matrix = std::get_if<quarry::sparse::SparseArray>(&*M)) return iterative::LinearOperator(*matrix);
   const auto& name = std::get<std::string>(*M);
-  if (name == "jacobi") return iterative::jacobi(A);
-  if (name == "block_jacobi") return iterative::block_jacobi(A);
+  if (name == "jacobi") return std::visit([](const auto& a) { return iterative::jacobi(a); }, A);
+  if (name == "block_jacobi") return std::visit([](const auto& a) { return iterative::block_jacobi(a); }, A);
   throw local::InvalidArgument(fmt::format("M: '{}' is none of 'jacobi', 'block_jacobi', and no matrix", name));
 }
 
-iterative::SolveOptions options_of(const Array& A, const std::optional<Array>& x0, double rtol, double atol,
+iterative::SolveOptions options_of(const Matrix& A, const std::optional<Array>& x0, double rtol, double atol,
                                    std::optional<int64_t> maxiter, const Preconditioner& M) {
   return {.x0 = x0, .rtol = rtol, .atol = atol, .maxiter = maxiter, .M = operator_of(M, A)};
 }
@@ -30,59 +34,66 @@ std::pair<Array, int64_t> pair_of(const iterative::Solution& solution) { return 
 
 }  // namespace
 
-std::pair<Array, int64_t> cg(const Array& A, const Array& b, const std::optional<Array>& x0, double rtol, double atol,
+std::pair<Array, int64_t> cg(const Matrix& A, const Array& b, const std::optional<Array>& x0, double rtol, double atol,
                              std::optional<int64_t> maxiter, const Preconditioner& M) {
-  return pair_of(iterative::cg(A, b, options_of(A, x0, rtol, atol, maxiter, M)));
+  return pair_of(iterative::cg(operator_of(A), b, options_of(A, x0, rtol, atol, maxiter, M)));
 }
-std::pair<Array, int64_t> cgs(const Array& A, const Array& b, const std::optional<Array>& x0, double rtol, double atol,
+std::pair<Array, int64_t> cgs(const Matrix& A, const Array& b, const std::optional<Array>& x0, double rtol, double atol,
                               std::optional<int64_t> maxiter, const Preconditioner& M) {
-  return pair_of(iterative::cgs(A, b, options_of(A, x0, rtol, atol, maxiter, M)));
+  return pair_of(iterative::cgs(operator_of(A), b, options_of(A, x0, rtol, atol, maxiter, M)));
 }
-std::pair<Array, int64_t> bicgstab(const Array& A, const Array& b, const std::optional<Array>& x0, double rtol,
+std::pair<Array, int64_t> bicgstab(const Matrix& A, const Array& b, const std::optional<Array>& x0, double rtol,
                                    double atol, std::optional<int64_t> maxiter, const Preconditioner& M) {
-  return pair_of(iterative::bicgstab(A, b, options_of(A, x0, rtol, atol, maxiter, M)));
+  return pair_of(iterative::bicgstab(operator_of(A), b, options_of(A, x0, rtol, atol, maxiter, M)));
 }
-std::pair<Array, int64_t> gmres(const Array& A, const Array& b, const std::optional<Array>& x0, double rtol,
+std::pair<Array, int64_t> gmres(const Matrix& A, const Array& b, const std::optional<Array>& x0, double rtol,
                                 double atol, std::optional<int64_t> restart, std::optional<int64_t> maxiter,
                                 const Preconditioner& M) {
   constexpr int64_t kRestart = 20;
-  return pair_of(iterative::gmres(A, b, options_of(A, x0, rtol, atol, maxiter, M), restart.value_or(kRestart)));
+  return pair_of(
+      iterative::gmres(operator_of(A), b, options_of(A, x0, rtol, atol, maxiter, M), restart.value_or(kRestart)));
 }
-std::pair<Array, int64_t> minres(const Array& A, const Array& b, const std::optional<Array>& x0, double rtol,
+std::pair<Array, int64_t> minres(const Matrix& A, const Array& b, const std::optional<Array>& x0, double rtol,
                                  double shift, std::optional<int64_t> maxiter, const Preconditioner& M) {
-  return pair_of(iterative::minres(A, b, options_of(A, x0, rtol, /*atol=*/0, maxiter, M), shift));
+  return pair_of(iterative::minres(operator_of(A), b, options_of(A, x0, rtol, /*atol=*/0, maxiter, M), shift));
 }
 
-LsqrTuple lsqr(const Array& A, const Array& b, double damp, double atol, double btol, double conlim,
+LsqrTuple lsqr(const Matrix& A, const Array& b, double damp, double atol, double btol, double conlim,
                std::optional<int64_t> iter_lim, bool calc_var, const std::optional<Array>& x0) {
-  const iterative::LsqrResult r = iterative::lsqr(A, b, damp, atol, btol, conlim, iter_lim, calc_var, x0);
+  const iterative::LsqrResult r = iterative::lsqr(operator_of(A), b, damp, atol, btol, conlim, iter_lim, calc_var, x0);
   return {r.x, r.istop, r.itn, r.r1norm, r.r2norm, r.anorm, r.acond, r.arnorm, r.xnorm, r.var};
 }
-LsmrTuple lsmr(const Array& A, const Array& b, double damp, double atol, double btol, double conlim,
+LsmrTuple lsmr(const Matrix& A, const Array& b, double damp, double atol, double btol, double conlim,
                std::optional<int64_t> maxiter, const std::optional<Array>& x0) {
-  const iterative::LsmrResult r = iterative::lsmr(A, b, damp, atol, btol, conlim, maxiter, x0);
+  const iterative::LsmrResult r = iterative::lsmr(operator_of(A), b, damp, atol, btol, conlim, maxiter, x0);
   return {r.x, r.istop, r.itn, r.normr, r.normar, r.norma, r.conda, r.normx};
 }
 
-std::pair<Array, Array> eigsh(const Array& A, int64_t k, std::string_view which, const std::optional<Array>& v0,
+std::pair<Array, Array> eigsh(const Matrix& A, int64_t k, std::string_view which, const std::optional<Array>& v0,
                               std::optional<int64_t> ncv, std::optional<int64_t> maxiter, double tol) {
   const iterative::EigenResult found =
-      iterative::eigsh(A, k, {.which = which, .v0 = v0, .ncv = ncv, .maxiter = maxiter, .tol = tol});
+      iterative::eigsh(operator_of(A), k, {.which = which, .v0 = v0, .ncv = ncv, .maxiter = maxiter, .tol = tol});
   return {found.values, found.vectors};
 }
-std::tuple<Array, Array, Array> svds(const Array& A, int64_t k, std::optional<int64_t> ncv, double tol,
+std::pair<Array, Array> eigs(const Matrix& A, int64_t k, std::string_view which, const std::optional<Array>& v0,
+                             std::optional<int64_t> ncv, std::optional<int64_t> maxiter, double tol) {
+  const iterative::EigenResult found =
+      iterative::eigs(operator_of(A), k, {.which = which, .v0 = v0, .ncv = ncv, .maxiter = maxiter, .tol = tol});
+  return {found.values, found.vectors};
+}
+std::tuple<Array, Array, Array> svds(const Matrix& A, int64_t k, std::optional<int64_t> ncv, double tol,
                                      std::string_view which, const std::optional<Array>& v0,
                                      std::optional<int64_t> maxiter) {
   const iterative::SvdsResult found =
-      iterative::svds(A, k, {.ncv = ncv, .tol = tol, .which = which, .v0 = v0, .maxiter = maxiter});
+      iterative::svds(operator_of(A), k, {.ncv = ncv, .tol = tol, .which = which, .v0 = v0, .maxiter = maxiter});
   return {found.u, found.values, found.vh};
 }
-std::pair<Array, Array> lobpcg(const Array& A, const Array& X, const std::optional<Array>& B, const Preconditioner& M,
+std::pair<Array, Array> lobpcg(const Matrix& A, const Array& X, const std::optional<Matrix>& B, const Preconditioner& M,
                                const std::optional<Array>& Y, std::optional<double> tol, int64_t maxiter,
                                bool largest) {
   iterative::LobpcgOptions options{.M = operator_of(M, A), .Y = Y, .tol = tol, .maxiter = maxiter, .largest = largest};
-  if (B) options.B = iterative::LinearOperator(*B);
-  const iterative::LobpcgResult found = iterative::lobpcg(A, X, options);
+  if (B) options.B = operator_of(*B);
+  const iterative::LobpcgResult found = iterative::lobpcg(operator_of(A), X, options);
   return {found.values, found.vectors};
 }
 

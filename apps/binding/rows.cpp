@@ -17,9 +17,9 @@ namespace {
 
 std::vector<Row> collect_rows() {
   std::vector<Row> all;
-  for (auto* rows :
-       {&indexing_rows, &scans_rows, &ufuncs_rows, &sorting_rows, &statistics_rows, &manipulation_rows, &creation_rows,
-        &types_rows, &math_rows, &fft_rows, &special_rows, &random_rows, &linalg_rows, &chunks_rows, &masked_rows}) {
+  for (auto* rows : {&indexing_rows, &scans_rows, &ufuncs_rows, &sorting_rows, &statistics_rows, &manipulation_rows,
+                     &creation_rows, &types_rows, &math_rows, &fft_rows, &special_rows, &random_rows, &linalg_rows,
+                     &chunks_rows, &masked_rows, &sparse_rows}) {
     for (Row& row : rows()) all.push_back(std::move(row));
   }
   return all;

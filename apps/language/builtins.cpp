@@ -9,7 +9,9 @@ using local::TypeError;
 
 namespace {
 
-bool is_array(const Value& value) { return value.is<Array>() || value.is<local::NdArray>() || value.is<MaskedValue>(); }
+bool is_array(const Value& value) {
+  return value.is<Array>() || value.is<local::NdArray>() || value.is<MaskedValue>() || value.is<SparseValue>();
+}
 
 constexpr int64_t kMostItems = 1 << 20;
 

@@ -344,8 +344,18 @@ class Evaluator {
                                            environment_.session);
       } catch (const local::NotSupported& error) {
         throw local::NotSupported(error.what() + elsewhere_too(*function->function, function->self != nullptr));
+      } catch (const TypeError& error) {
+        if (!names_sparse(error)) throw;
+        throw TypeError(std::string(error.what()) + "; A.toarray() is a dense matrix");
       }
     });
+  }
+
+  // Whether an argument was wrong because it is a sparse matrix: the type is named, not a function of its own.
+  static bool names_sparse(const TypeError& error) {
+    const std::string_view message = error.what();
+    const size_t name = message.find(type_name(SparseValue()));
+    return name != std::string_view::npos && (name == 0 || message[name - 1] != '.');
   }
 
   // What a function of chunked arrays does not do yet, the local one of the same name may.

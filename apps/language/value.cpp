@@ -1,7 +1,10 @@
 #include "quarry/apps/language/value.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "quarry/chunked/api/sparse.h"
 #include "quarry/local/base/dtype_text.h"
 #include "quarry/local/ops/random/random.h"
 
@@ -93,6 +96,7 @@ struct TypeName {
   std::string operator()(const GeneratorValue&) const { return "Generator"; }
   std::string operator()(const SeedSequenceValue&) const { return "SeedSequence"; }
   std::string operator()(const MaskedValue&) const { return "MaskedArray"; }
+  std::string operator()(const SparseValue&) const { return "csr_array"; }
   std::string operator()(const Array&) const { return "array"; }
   std::string operator()(const local::NdArray&) const { return "array"; }
 };
@@ -142,6 +146,10 @@ std::string repr(const Value& value, const std::function<std::string(const Value
     return text + "}";
   }
   if (value.is<Array>() || value.is<local::NdArray>() || value.is<MaskedValue>()) return array(value);
+  if (const auto* sparse = value.as<SparseValue>())
+    return fmt::format("<Compressed Sparse Row sparse array of dtype '{}' with {} stored elements and shape {}>",
+                       local::name(sparse->matrix->dtype()), sparse->matrix->nnz(),
+                       local::to_string(sparse->matrix->shape()));
   if (const auto* dtype = value.as<DTypeValue>()) return "dtype('" + text_of(*dtype) + "')";
   if (const auto* slice = value.as<local::Slice>()) {
     return "slice(" + bound(slice->start) + ", " + bound(slice->stop) + ", " + bound(slice->step) + ")";

@@ -29,6 +29,9 @@ class BasicMaskedArray;
 namespace quarry::ma {
 struct Chunked;
 }  // namespace quarry::ma
+namespace quarry::sparse {
+class SparseArray;
+}  // namespace quarry::sparse
 
 namespace quarry::apps::expression {
 
@@ -76,12 +79,17 @@ struct MaskedValue {
   bool is_word = false;  // ma.masked
 };
 
+// A sparse matrix in chunks of rows.
+struct SparseValue {
+  std::shared_ptr<const sparse::SparseArray> matrix;
+};
+
 class Value {
  public:
   using Variant =
       std::variant<None, bool, Int, double, std::complex<double>, std::string, Bytes, EllipsisValue, DTypeValue,
                    local::Slice, std::shared_ptr<const SequenceValue>, std::shared_ptr<const DictValue>, FunctionValue,
-                   ModuleValue, GeneratorValue, SeedSequenceValue, MaskedValue, Array, local::NdArray>;
+                   ModuleValue, GeneratorValue, SeedSequenceValue, MaskedValue, SparseValue, Array, local::NdArray>;
   Value() = default;
   template <class T>
   requires std::is_constructible_v<Variant, T> &&(!std::is_same_v<std::remove_cvref_t<T>, Value>)Value(T&& value)

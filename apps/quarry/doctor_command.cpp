@@ -114,9 +114,10 @@ std::vector<Finding> rank_findings(Runtime& runtime) {
     out.push_back({State::slow, what, "UCX carries messages faster: --transport ucx says why it is not used"});
   const std::string obstacle = comm::device_collectives_obstacle(communicator, runtime.device());
   if (runtime.device().kind == local::DeviceKind::cuda) {
-    out.push_back(obstacle.empty() ? Finding{State::good, "NCCL: collectives on device memory", ""}
-                                   : Finding{State::missing, "NCCL: " + obstacle,
-                                             "collectives go through pinned memory until then"});
+    out.push_back(obstacle.empty()
+                      ? Finding{State::good, "NCCL: collectives on device memory", ""}
+                      : Finding{State::missing, "NCCL: " + obstacle,
+                                "chunked arrays do without it: it serves programs with device memory of their own"});
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "quarry/apps/binding/masked.h"
+#include "quarry/apps/binding/sparse_values.h"
 #include "quarry/apps/language/parser.h"
 #include "quarry/apps/quarry/commands.h"
 #include "quarry/apps/quarry/display.h"
@@ -15,7 +16,9 @@
 #include "quarry/apps/quarry/job.h"
 #include "quarry/apps/quarry/local_eval.h"
 #include "quarry/apps/quarry/script.h"
+#include "quarry/chunked/api/sparse_files.h"
 #include "quarry/comm/communicator.h"
+#include "quarry/io/format.h"
 
 namespace quarry::apps {
 
@@ -32,16 +35,41 @@ std::vector<Array> shown_arrays(std::span<const Value> values) {
   return parts;
 }
 
+// Shown is what is known of a sparse matrix without its values.
+std::vector<Array> planned_arrays(std::span<const Value> values) {
+  std::vector<Array> arrays = shown_arrays(values);
+  for (const Value& value : values)
+    if (const auto* sparse = value.as<expression::SparseValue>()) arrays.push_back(sparse->matrix->data());
+  return arrays;
+}
+
+void reject_for_sparse(const Input& input, bool masked, const OpenOptions& options) {
+  if (!masked && !options.decode) return;
+  throw InvalidArgument(fmt::format("-i {}: {}:{} is a sparse matrix, which {} is not for", input.name, input.file,
+                                    input.object, masked ? "--masked" : "--decode"));
+}
+
 // A file, or several whose names match a pattern, one after the other along axis 0.
 Value opened(const Input& input, bool masked, const OpenOptions& options) {
+  if (sparse::is_matrix_market(input.file)) {
+    reject_for_sparse(input, masked, options);
+    if (sparse::is_dense_matrix_market(input.file)) return sparse::mmread_dense(input.file);
+    return expression::sparse_value(sparse::mmread(input.file));
+  }
   std::error_code none;
   const bool is_pattern = input.file.find_first_of("*?[") != std::string::npos;
   if (is_pattern && !std::filesystem::exists(input.file, none)) {
     if (masked) return expression::masked_value(ma::open_hdf5(input.file, input.object, /*axis=*/0, options));
     return open_hdf5(input.file, input.object, /*axis=*/0, options);
   }
-  if (masked) return expression::masked_value(ma::open_hdf5(input.file, input.object, options));
-  return open_hdf5(input.file, input.object, options);
+  try {
+    if (masked) return expression::masked_value(ma::open_hdf5(input.file, input.object, options));
+    return open_hdf5(input.file, input.object, options);
+  } catch (const InvalidArgument&) {  // a group, among other mistakes; the same on every rank
+    if (!sparse::holds_matrix(input.file, input.object)) throw;
+  }
+  reject_for_sparse(input, masked, options);
+  return expression::sparse_value(sparse::open_hdf5(input.file, input.object));
 }
 
 class Evaluation {
@@ -67,7 +95,7 @@ class Evaluation {
     const Value value = evaluate(source, *expression::parse(source), environment_);
     if (!options_.output.empty()) return store_values({{"", 0, value}});
     if (options_.common.plan()) {
-      job_.print_plan(options_.expression, shown_arrays(std::span(&value, 1)), /*write=*/false);
+      job_.print_plan(options_.expression, planned_arrays(std::span(&value, 1)), /*write=*/false);
       return 0;
     }
     job_.note_plan(options_.expression, shown_arrays(std::span(&value, 1)), /*write=*/false);
@@ -114,7 +142,7 @@ class Evaluation {
     std::vector<Value> values;
     for (const ScriptResult& result : script.results) values.push_back(result.value);
     if (options_.common.plan()) {
-      job_.print_plan(options_.script, shown_arrays(values), /*write=*/false);
+      job_.print_plan(options_.script, planned_arrays(values), /*write=*/false);
       return 0;
     }
     job_.note_plan(options_.script, shown_arrays(values), /*write=*/false);
@@ -125,13 +153,43 @@ class Evaluation {
     return 0;
   }
 
+  // Data sets, and the attributes of groups that are sparse matrices.
+  struct Outputs {
+    std::vector<ma::FilledItem> items;
+    detail::GroupAttributes groups;
+
+    void add(const ScriptResult& result, const std::string& object) {
+      const std::string path = output_path(result.name, object);
+      const std::vector<ma::FilledItem> parts = store_items(path, result.value);
+      items.insert(items.end(), parts.begin(), parts.end());
+      groups.merge(store_groups(path, result.value));
+    }
+    void write(const std::string& file, const StoreOptions& options) const {
+      if (groups.empty()) return ma::store(file, items, options);
+      std::vector<detail::OutputItem> outputs;
+      for (const ma::FilledItem& item : items)
+        outputs.push_back({.filled = item, .chunks = options.chunks, .filters = options.filters});
+      for (detail::OutputItem& output : outputs)
+        if (output.chunks && output.chunks->size() != output.filled.item.array.ndim()) output.chunks.reset();
+      detail::store_outputs(file, outputs, groups, options);
+    }
+  };
+  void check_groups(const Outputs& outputs, const std::string& file) const {
+    if (outputs.groups.empty()) return;
+    if (is_change(options_))
+      throw local::NotSupported("--append and --region are for arrays, and a result is a sparse matrix");
+    if (const io::Format& format = io::format_to_write(file); !format.has_groups())
+      throw InvalidArgument(fmt::format(
+          "a sparse matrix is stored as a group, which {} has not: call the output NAME.h5, or store A.toarray()",
+          format.name()));
+  }
+
   int store_values(const std::vector<ScriptResult>& results) {
     const FileObject output = parse_output(options_.output);
-    std::vector<ma::FilledItem> items;
-    for (const ScriptResult& result : results) {
-      const std::vector<ma::FilledItem> parts = store_items(output_path(result.name, output.object), result.value);
-      items.insert(items.end(), parts.begin(), parts.end());
-    }
+    Outputs outputs;
+    for (const ScriptResult& result : results) outputs.add(result, output.object);
+    job_.on_root([&] { check_groups(outputs, output.file); });
+    const std::vector<ma::FilledItem>& items = outputs.items;
     std::vector<std::string> paths;
     std::set<std::string> seen;
     for (const auto& [item, fill_value] : items) {
@@ -151,7 +209,7 @@ class Evaluation {
     }
     if (!options_.keep_going) job_.note_plan(title, arrays, /*write=*/true);
     if (!options_.keep_going) {
-      ma::store(output.file, items, store_options);
+      outputs.write(output.file, store_options);
       return 0;
     }
     return store_what_works(output.file, results, output.object, store_options);
@@ -160,13 +218,10 @@ class Evaluation {
   // Together if that works; else each result by itself, so that the failing ones are known.
   int store_what_works(const std::string& file, const std::vector<ScriptResult>& results, const std::string& object,
                        const StoreOptions& store_options) {
-    std::vector<ma::FilledItem> all, good;
-    for (const ScriptResult& result : results) {
-      const std::vector<ma::FilledItem> parts = store_items(output_path(result.name, object), result.value);
-      all.insert(all.end(), parts.begin(), parts.end());
-    }
+    Outputs all, good;
+    for (const ScriptResult& result : results) all.add(result, object);
     try {
-      ma::store(file, all, store_options);
+      all.write(file, store_options);
       return 0;
     } catch (const local::Cancelled&) {
       throw;
@@ -175,9 +230,11 @@ class Evaluation {
     int status = 0;
     for (const ScriptResult& result : results) {
       try {
-        std::vector<ma::FilledItem> parts = store_items(output_path(result.name, object), result.value);
-        for (auto& [part, fill_value] : parts) part.array = part.array.persist();
-        good.insert(good.end(), parts.begin(), parts.end());
+        Outputs parts;
+        parts.add(result, object);
+        for (auto& [part, fill_value] : parts.items) part.array = part.array.persist();
+        good.items.insert(good.items.end(), parts.items.begin(), parts.items.end());
+        good.groups.merge(parts.groups);
       } catch (const local::Cancelled&) {
         throw;
       } catch (const local::Error& error) {
@@ -186,7 +243,7 @@ class Evaluation {
         status = kFailureStatus;
       }
     }
-    if (!good.empty()) ma::store(file, good, store_options);
+    if (!good.items.empty()) good.write(file, store_options);
     return status;
   }
 
@@ -249,7 +306,8 @@ RunCommand add_eval_command(CLI::App& parser) {
   command
       ->add_option("-i,--input", options->inputs,
                    "A data set under a name; repeats. FILE may be a pattern, 'day-*.h5': those files, by name, "
-                   "one after the other along axis 0")
+                   "one after the other along axis 0. A Matrix Market file (NAME=FILE.mtx) and a group with data, "
+                   "indices and indptr are sparse matrices")
       ->type_name("NAME=FILE:/PATH")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "quarry/apps/language/parser.h"
+#include "quarry/chunked/api/sparse_files.h"
 #include "quarry/io/format.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/message.h"
@@ -25,7 +26,8 @@ Input parse_input(const std::string& text) {
   if (!is_name) throw InvalidArgument("-i takes NAME=FILE:/PATH, not '" + text + "'");
   FileObject place = parse_file_object(text.substr(equals + 1));
   if (place.file.empty()) throw InvalidArgument("-i " + name + ": no file is given");
-  if (place.object.empty() && io::format_to_write(place.file).is_one_array()) place.object = "/";
+  if (place.object.empty() && (sparse::is_matrix_market(place.file) || io::format_to_write(place.file).is_one_array()))
+    place.object = "/";
   if (place.object.empty()) {
     throw InvalidArgument("-i " + name + ": give the object too, " + name + "=" + place.file + ":/PATH");
   }

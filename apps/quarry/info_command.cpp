@@ -15,7 +15,9 @@
 #include "quarry/apps/quarry/options.h"
 #include "quarry/apps/quarry/text.h"
 #include "quarry/apps/quarry/topology.h"
+#include "quarry/chunked/api/sparse_files.h"
 #include "quarry/io/format.h"
+#include "quarry/local/sparse/matrix_market.h"
 
 namespace quarry::apps {
 
@@ -93,17 +95,43 @@ std::string rate_text(const std::string& file, const std::string& object) {
   }
 }
 
+// "sparse csr (30, 20) float64  41 stored elements"; nothing of another group.
+std::string sparse_text(const std::string& file, const std::string& group, std::span<const io::ObjectInfo> objects) {
+  try {
+    const std::optional<sparse::GroupInfo> info = sparse::group_info(file, group, objects);
+    if (!info) return "";
+    const bool by_rows = info->format == "csr";
+    const std::string shape = info->shape ? local::to_string(*info->shape)
+                              : by_rows   ? fmt::format("({}, ?)", info->major)
+                                          : fmt::format("(?, {})", info->major);
+    return fmt::format("  sparse {} {} {}  {} stored elements", info->format, shape, local::name(info->dtype),
+                       info->nnz);
+  } catch (const local::Error& error) {
+    return fmt::format("  {}", error.what());
+  }
+}
+
+int run_matrix_market_info(const std::string& file) {
+  const local::sparse::MatrixMarketInfo info = local::sparse::mminfo(file);
+  fmt::print("/  ({}, {}) {}  {} entries  Matrix Market {} {} {}\n", info.rows, info.columns, local::name(info.dtype()),
+             info.entries, info.format, info.field, info.symmetry);
+  return 0;
+}
+
 int run_info(const std::string& target, bool rates) {
   const FileObject place = parse_file_object(target);
+  if (sparse::is_matrix_market(place.file)) return run_matrix_market_info(place.file);
   const std::string object = place.object.empty() ? "/" : place.object;
   std::string text;
-  for (const io::ObjectInfo& entry : io::list_objects(place.file, object)) {
+  const std::vector<io::ObjectInfo> entries = io::list_objects(place.file, object);
+  for (const io::ObjectInfo& entry : entries) {
     const size_t depth =
         entry.path == "/" ? 0 : static_cast<size_t>(std::count(entry.path.begin(), entry.path.end(), '/'));
     const std::string indent(2 * depth, ' ');
     text += indent + entry.path + (entry.is_group && entry.path != "/" ? "/" : "");
     if (entry.dataset) text += "  " + dataset_text(*entry.dataset);
     if (entry.dataset && entry.note.empty() && rates) text += rate_text(place.file, entry.path);
+    if (entry.is_group) text += sparse_text(place.file, entry.path, entries);
     if (!entry.note.empty()) text += "  " + entry.note;
     text += "\n";
     for (const auto& [name, value] : entry.dataset ? entry.dataset->attributes : entry.attributes) {

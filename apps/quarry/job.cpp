@@ -75,6 +75,7 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : Job(options) {
   report_.banner = runtime_->banner();
   Runtime::Internals& internals = runtime_->internals();
   constexpr size_t kLongestAttribute = 4096;
+  internals.save_every = options_.value(local::Option::save_every).seconds();
   internals.provenance = {{"quarry_command", local::excerpt(report_.command, kLongestAttribute)},
                           {"quarry_version", QUARRY_VERSION}};
   internals.take_note = [this](const std::string& note) { show_note(note); };

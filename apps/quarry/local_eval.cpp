@@ -12,6 +12,7 @@
 #include "quarry/apps/quarry/failure.h"
 #include "quarry/apps/quarry/job.h"
 #include "quarry/apps/quarry/script.h"
+#include "quarry/chunked/api/sparse_files.h"
 #include "quarry/chunked/runtime/memory_size.h"
 #include "quarry/chunked/runtime/resolve_options.h"
 #include "quarry/io/dataset.h"
@@ -104,6 +105,9 @@ NdArray read_whole(const io::Dataset& dataset) {
 
 // Masked and decoded by its attributes, if wanted.
 Value read_input(const Input& input, const EvalOptions& options) {
+  if (sparse::is_matrix_market(input.file))
+    throw local::NotSupported(fmt::format("-i {}: {}: --local reads no Matrix Market files; without --local eval does",
+                                          input.name, input.file));
   const std::shared_ptr<io::Dataset> dataset = io::Dataset::open(input.file, input.object);
   const NdArray array = read_whole(*dataset);
   if (!options.masked && !options.decode) return array;

@@ -6,6 +6,7 @@
 #include "quarry/apps/binding/arrays.h"
 #include "quarry/apps/binding/masked.h"
 #include "quarry/apps/language/parser.h"
+#include "quarry/chunked/api/sparse_files.h"
 
 namespace quarry::apps {
 
@@ -14,16 +15,21 @@ using expression::Value;
 namespace {
 
 bool holds_array(const Value& value) {
-  if (value.is<Array>() || value.is<expression::MaskedValue>()) return true;
+  if (value.is<Array>() || value.is<expression::MaskedValue>() || value.is<expression::SparseValue>()) return true;
   const expression::SequenceValue* sequence = value.sequence();
   return sequence != nullptr && std::any_of(sequence->items.begin(), sequence->items.end(), holds_array);
+}
+
+// Whose items are stored one by one.
+const expression::SequenceValue* split_in(const Value& value) {
+  const expression::SequenceValue* tuple = value.sequence();
+  return tuple != nullptr && (!tuple->is_list || holds_array(value)) ? tuple : nullptr;
 }
 
 }  // namespace
 
 std::vector<ma::FilledItem> store_items(const std::string& path, const Value& value) {
-  if (const expression::SequenceValue* tuple = value.sequence();
-      tuple != nullptr && (!tuple->is_list || holds_array(value))) {
+  if (const expression::SequenceValue* tuple = split_in(value)) {
     if (tuple->items.empty()) throw local::TypeError("an empty tuple has nothing to store");
     std::vector<ma::FilledItem> items;
     for (size_t i = 0; i < tuple->items.size(); ++i) {
@@ -33,6 +39,11 @@ std::vector<ma::FilledItem> store_items(const std::string& path, const Value& va
     return items;
   }
   if (const auto* masked = expression::masked_in<ma::Chunked>(value)) return {ma::filled_item(path, *masked)};
+  if (const auto* sparse = value.as<expression::SparseValue>()) {
+    std::vector<ma::FilledItem> items;
+    for (StoreItem& item : sparse::group_items(path, *sparse->matrix)) items.push_back({std::move(item)});
+    return items;
+  }
   if (value.is<std::string>() || value.is<expression::Bytes>() || value.is<expression::DTypeValue>()) {
     throw local::TypeError("the result is a " + type_name(value) +
                            ", which chunked results do not store; eval --local -o stores it as an HDF5 string");
@@ -41,6 +52,16 @@ std::vector<ma::FilledItem> store_items(const std::string& path, const Value& va
     throw local::TypeError("the result is a " + type_name(value) + ", which cannot be stored");
   }
   return {{{path, expression::to_array(value)}}};
+}
+
+detail::GroupAttributes store_groups(const std::string& path, const Value& value) {
+  detail::GroupAttributes groups;
+  if (const auto* sparse = value.as<expression::SparseValue>())
+    groups.emplace(path, sparse::group_attributes(*sparse->matrix));
+  if (const expression::SequenceValue* tuple = split_in(value))
+    for (size_t i = 0; i < tuple->items.size(); ++i)
+      groups.merge(store_groups(path + "." + std::to_string(i), tuple->items[i]));
+  return groups;
 }
 
 namespace {

@@ -7,6 +7,7 @@
 
 #include "quarry/apps/language/evaluator.h"
 #include "quarry/chunked/api/ma.h"
+#include "quarry/chunked/api/outputs.h"
 
 namespace quarry::apps {
 
@@ -28,6 +29,9 @@ Script evaluate_script(const std::string& path, const std::string& text, express
 
 // A value as the arrays it is stored as: `path`, or for tuples and lists `path.0`, `path.1` and so on. Throws TypeError
 // for what no array can hold. A masked array is filled, and its fill value noted.
+// A sparse matrix is stored as three arrays below `path`.
 std::vector<ma::FilledItem> store_items(const std::string& path, const expression::Value& value);
+// The attributes of the groups of sparse matrices among these.
+detail::GroupAttributes store_groups(const std::string& path, const expression::Value& value);
 
 }  // namespace quarry::apps

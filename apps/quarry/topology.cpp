@@ -101,9 +101,8 @@ std::string describe_topology(Runtime& runtime) {
                         communicator.moves_memory_of(runtime.device().kind)
                             ? "which the transport moves"
                             : "which the transport does not move by itself");
-    text +=
-        "collectives on device memory: " + (obstacle.empty() ? "NCCL" : "through pinned memory (" + obstacle + ")") +
-        "\n";
+    text += fmt::format("NCCL, for programs with device memory of their own: {}\n",
+                        obstacle.empty() ? "serves these ranks" : obstacle);
   }
   return text;
 }

@@ -62,7 +62,7 @@ class Cholesky final : public TileProgram {
     // Products of a tile with itself may be made from one triangle, the lower one.
     for (int64_t k = 0; !lower && k < n; ++k) p.task(tiles::kMirror, {update(a(k, k))});
     const int64_t column = n * rows.largest() * rows.largest() * local::itemsize(call.outputs[0].dtype);
-    factor_columns(n, n, tiles::columns_at_once(n, column, memory_), factor, apply);
+    factor_columns(p, n, n, tiles::columns_at_once(n, column, memory_), factor, apply);
   }
 
  private:
@@ -114,6 +114,7 @@ class SolveTriangular final : public TileProgram {
         const Tile tile = how_.op == MatrixOp::none ? t(i, k) : t(k, i);
         for (int64_t j = 0; j < sides; ++j) p.task(tiles::kGemm, {update(x(i, j)), read(tile), read(x(k, j))}, gemm);
       }
+      p.step();
     }
   }
 

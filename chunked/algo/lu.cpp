@@ -110,7 +110,7 @@ class Lu final : public TileProgram {
     const Tiles order = p.result(1);
     const int64_t at_once = tiles::columns_at_once(s.axis.count(), largest_panel(grid, call.outputs[0].dtype), memory_);
     factor_columns(
-        s.axis.count(), s.count, at_once, [&](int64_t k) { factor(p, s, k); },
+        p, s.axis.count(), s.count, at_once, [&](int64_t k) { factor(p, s, k); },
         [&](int64_t k, int64_t j) { apply(p, s, k, s.panels(j, 0)); });
     if (s.count == 0) {
       p.task(tiles::kPositions, {write(order(0, 0))});
@@ -126,6 +126,7 @@ class Lu final : public TileProgram {
       if (placed)
         p.task(tiles::kPlaceRows, {write((*placed)(j, 0)), read(s.panels(j, 0)), read(s.orders(s.count - 1, 0))},
                tiles::from_row(s.first(j)));
+      p.step();
     }
   }
 
@@ -164,7 +165,7 @@ class Solve final : public TileProgram {
     const int64_t at_once =
         tiles::columns_at_once(s.axis.count(), largest_panel(grid, call.arguments[0].dtype), memory_);
     factor_columns(
-        s.axis.count(), s.count, at_once, [&](int64_t k) { factor(p, s, k); },
+        p, s.axis.count(), s.count, at_once, [&](int64_t k) { factor(p, s, k); },
         [&](int64_t k, int64_t j) { apply(p, s, k, s.panels(j, 0)); });
     if (s.count > 0) p.task(tiles::kCheckPivots, {read(s.orders(s.count - 1, 0))}, {}, Urgency::panel);
     if (call.outputs[0].grid.count() == 1)
@@ -199,14 +200,18 @@ class Solve final : public TileProgram {
     const int64_t at_once = tiles::columns_at_once(x.rows(), largest_panel(sides.grid, sides.dtype), memory_);
     for (int64_t first = 0; first < x.rows(); first += at_once) {
       const int64_t last = std::min(first + at_once, x.rows());
-      for (int64_t k = 0; k < s.count; ++k)
+      for (int64_t k = 0; k < s.count; ++k) {
         for (int64_t j = first; j < last; ++j) apply(p, s, k, x(j, 0));
-      for (int64_t k = s.count; k-- > 0;)
+        p.step();
+      }
+      for (int64_t k = s.count; k-- > 0;) {
         for (int64_t j = first; j < last; ++j) {
           const tiles::Parameters parameters = tiles::from_row(s.first(k));
           p.task(tiles::kLuBackTop, {update(x(j, 0)), read(s.panels(k, 0))}, parameters, Urgency::urgent);
           p.task(tiles::kLuAbove, {update(x(j, 0)), read(s.panels(k, 0))}, parameters);
         }
+        p.step();
+      }
     }
   }
 

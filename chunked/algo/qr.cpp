@@ -81,7 +81,7 @@ class Qr final : public TileProgram {
       p.task(tiles::kQrApply, {update(a(j, 0)), read(t(0, k)), read(v(0, k))},
              tiles::qr_parameters(axis.start(k), /*forward=*/false));
     };
-    factor_columns(axis.count(), count, tiles::columns_at_once(axis.count(), panel, memory_), factor, apply);
+    factor_columns(p, axis.count(), count, tiles::columns_at_once(axis.count(), panel, memory_), factor, apply);
     for (int64_t j = 0; count == 0 && j < axis.count(); ++j) p.task(tiles::kKeep, {update(a(j, 0))});
     if (columns_ < 0) return;
     const Tiles q = p.result(1);
@@ -92,11 +92,13 @@ class Qr final : public TileProgram {
       for (int64_t j = first; j < last; ++j)
         p.task(tiles::kIdentity, {write(q(j, 0))}, tiles::from_row(columns.start(j)));
       // Columns before those of a step have zeros where its reflections are.
-      for (int64_t k = count; k-- > 0;)
+      for (int64_t k = count; k-- > 0;) {
         for (int64_t j = first; j < last; ++j)
           if (columns.start(j + 1) > axis.start(k))
             p.task(tiles::kQrApply, {update(q(j, 0)), read(t(0, k)), read(v(0, k))},
                    tiles::qr_parameters(axis.start(k), /*forward=*/true));
+        p.step();
+      }
     }
   }
 

@@ -83,6 +83,8 @@ class TallQr final : public TileProgram {
     Tiles of_blocks = a;
     if (with_q_) of_blocks = p.workspace({given.shape, given.dtype, given.grid});
 
+    constexpr int64_t kMostSteps = 256;
+    const int64_t step = (blocks + kMostSteps - 1) / kMostSteps;
     std::vector<tiles::Use> uses;
     const auto decompose = [&](const Tile& of_q, const Tile& of_r) {
       const auto reads = std::ssize(uses);
@@ -94,6 +96,7 @@ class TallQr final : public TileProgram {
     for (int64_t i = 0; i < blocks; ++i) {
       uses.push_back(read(a(i, 0)));
       decompose(of_blocks(i, 0), r(i, 0));
+      if (i % step == step - 1) p.step();
     }
     for (int64_t node = 0; node < std::ssize(inner); ++node) {
       const Node& of = inner[static_cast<size_t>(node)];

@@ -11,6 +11,7 @@
 
 #include "quarry/chunked/api/operand.h"
 #include "quarry/local/api/linalg.h"
+#include "quarry/local/program/subset.h"
 #include "quarry/local/program/triangle.h"
 
 namespace quarry {
@@ -120,9 +121,19 @@ Array eigvals(const Array& a);
 // svd() and what follows from it: svdvals(), pinv(), lstsq(), cond(), matrix_rank(), and norms 2, -2 and "nuc".
 EigResult eigh(const Array& a, Triangle triangle = Triangle::lower);
 Array eigvalsh(const Array& a, Triangle triangle = Triangle::lower);
+// A part of the spectrum: eigh(a, ByIndex{0, 4}), eigh(a, ByValue{0, inf}), as SciPy's subset_by_index and
+// subset_by_value. Of a matrix that is divided, only the sides that have a part of it are decomposed. By index of
+// stacks too. By value collective, blocking: how many there are is data. Throw InvalidArgument for numbers outside of
+// [0, n), and where the last is before the first or `high` not above `low`.
+using local::ByIndex;
+using local::ByValue;
+using local::Subset;
+EigResult eigh(const Array& a, const Subset& subset, Triangle triangle = Triangle::lower);
+Array eigvalsh(const Array& a, const Subset& subset, Triangle triangle = Triangle::lower);
 // The generalized problem, as scipy.linalg.eigh(): a v = w b v (type 1), a b v = w v (2), b a v = w v (3), with a
 // positive definite b. Stacks of both broadcast.
-EigResult eigh(const Array& a, const Array& b, bool lower = true, int64_t type = 1);
+EigResult eigh(const Array& a, const Array& b, bool lower = true, int64_t type = 1,
+               const std::optional<Subset>& subset = std::nullopt);
 
 // ---- Numbers about a matrix ----
 

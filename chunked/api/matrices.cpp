@@ -10,6 +10,7 @@
 #include "quarry/chunked/api/diagonals.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/matrix_calls.h"
 #include "quarry/chunked/api/products.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/selection.h"
@@ -31,35 +32,7 @@ namespace {
 
 using namespace compose;
 namespace ops = local::ops;
-using Arrays = std::span<const NdArray>;
-using Results = std::vector<NdArray>;
-
-// An argument and how many of its last axes a task has whole; the others are the stack's, and broadcast.
-struct Argument {
-  Array array;
-  int core = 2;
-  int loops() const { return std::max(array.ndim() - core, 0); }
-};
-constexpr int kMatrix = 2, kVector = 1, kNumber = 0;  // cores
-
-// A function of local arrays that reads no values.
-struct Call {
-  std::string name;
-  std::vector<Argument> arguments;
-  op::Hash parameters = {};
-  std::function<Results(Arrays)> function;
-};
-
-// The shapes and dtypes of the results, found on one matrix of each stack. Throws the function's errors of them.
-std::vector<local::ArraySpec> results_of(const Call& call) {
-  std::vector<local::ArraySpec> ones;
-  for (const Argument& argument : call.arguments) {
-    Dims shape = argument.array.shape();
-    for (int d = 0; d < argument.loops(); ++d) shape[d] = std::min<int64_t>(shape[d], 1);
-    ones.push_back({shape, argument.array.dtype()});
-  }
-  return local::trial(call.function, ones, local::DeviceKind::cpu).results;
-}
+using namespace calls;
 
 // Matrices whole; where they were not, stacks are cut until a chunk has about the usual bytes.
 Array with_whole_core(const Argument& argument) {
@@ -92,6 +65,20 @@ std::string names_of(char kind, size_t number, int count) {
   std::string text = "(";
   for (int d = 0; d < count; ++d) text += fmt::format("{}{}{}_{}", d == 0 ? "" : ",", kind, number, d);
   return text + ")";
+}
+
+}  // namespace
+
+namespace calls {
+
+std::vector<local::ArraySpec> results_of(const Call& call) {
+  std::vector<local::ArraySpec> ones;
+  for (const Argument& argument : call.arguments) {
+    Dims shape = argument.array.shape();
+    for (int d = 0; d < argument.loops(); ++d) shape[d] = std::min<int64_t>(shape[d], 1);
+    ones.push_back({shape, argument.array.dtype()});
+  }
+  return local::trial(call.function, ones, local::DeviceKind::cpu).results;
 }
 
 std::vector<Array> applied(Call call) {
@@ -131,27 +118,28 @@ std::vector<Array> applied(Call call) {
   return apply_gufunc(block_function(std::move(call.function)), inputs + "->" + outputs, arrays, how, options);
 }
 
+bool is_large(const Array& a) { return tiled::is_large(a, computed_in(a.dtype())); }
+
+Array both_triangles(const Array& a, local::Triangle triangle) {
+  const Array side = triangle == local::Triangle::lower ? tril(a, -1) : triu(a, 1);
+  return where(positions(a.shape(), 0) == positions(a.shape(), 1), real(a).astype(a.dtype()), side + adjoint(side));
+}
+
+}  // namespace calls
+
+namespace {
+
 // A function of one stack of matrices with one result.
 Array of_each(const char* name, const Array& a, NdArray (*function)(const NdArray&)) {
   return applied({name, {{a}}, {}, [function](Arrays given) { return Results{function(given[0])}; }})[0];
 }
 
-DType inexact(DType dtype) { return is_inexact(dtype) ? dtype : DType::float64; }
-// What solvers compute in: results of 16-bit floats are converted back.
-DType computed_in(DType dtype) { return local::is_half(dtype) ? DType::float32 : inexact(dtype); }
-Array computed(const Array& a) { return a.astype(computed_in(a.dtype())); }
-bool is_large(const Array& a) { return tiled::is_large(a, computed_in(a.dtype())); }
-
 // Whether no device decomposes the matrix by itself.
-bool exceeds_eigh(const Array& a) { return is_large(a) && !spectral::eigh_fits(a.shape(0), computed_in(a.dtype())); }
+bool exceeds_eigh(const Array& a, const std::optional<Subset>& subset = std::nullopt) {
+  return is_large(a) && !spectral::eigh_fits(a.shape(0), computed_in(a.dtype()), subset);
+}
 bool exceeds_svd(const Array& a, bool with_vectors = true, bool full = false) {
   return is_large(a) && !spectral::svd_fits(a.shape(), computed_in(a.dtype()), with_vectors, full);
-}
-
-// The Hermitian matrix of which one triangle is given: of the diagonal, the real parts.
-Array both_triangles(const Array& a, local::Triangle triangle) {
-  const Array side = triangle == local::Triangle::lower ? tril(a, -1) : triu(a, 1);
-  return where(positions(a.shape(), 0) == positions(a.shape(), 1), real(a).astype(a.dtype()), side + adjoint(side));
 }
 
 // The array, whose computation throws InvalidArgument where it is not finite.
@@ -523,7 +511,72 @@ Array matrix_rank(const Array& A, const std::optional<Operand>& tol, bool hermit
   return applied(std::move(call))[0];
 }
 
-EigResult eigh(const Array& a, const Array& b, bool lower, int64_t type) {
+namespace {
+
+// The values, vectors and counts that `call` makes; of the values and vectors those that are there. Computes by value.
+std::vector<Array> some_of(const Array& a, const Subset& subset, Call call) {
+  if (a.ndim() > 2 && std::holds_alternative<ByValue>(subset))
+    throw InvalidArgument("a subset by value is of one matrix: those of a stack may have as many each as they like");
+  call.name = "eigh_some";
+  call.parameters.add(subset.index());
+  if (const auto* by_index = std::get_if<ByIndex>(&subset))
+    call.parameters.add(by_index->first).add(by_index->last);
+  else
+    call.parameters.add(std::get<ByValue>(subset).low).add(std::get<ByValue>(subset).high);
+  std::vector<Array> found = applied(std::move(call));
+  const bool vectors = found.size() == 3;
+  int64_t count = local::most_of(subset, a.shape(-1));
+  if (std::holds_alternative<ByValue>(subset)) {
+    const Array number = found.back();
+    found.pop_back();
+    Settled known = settle(std::span(&number, 1), found);
+    count = known.values[0].item().as_int64();
+    found = known.kept;
+  }
+  std::vector<Array> parts{arrange::part(found[0], a.ndim() - 2, 0, count)};
+  if (vectors) parts.push_back(arrange::part(found[1], a.ndim() - 1, 0, count));
+  return parts;
+}
+std::vector<Array> some_eigen(const Array& a, const Subset& subset, Triangle triangle, bool vectors) {
+  const char* uplo = triangle == Triangle::lower ? "L" : "U";
+  return some_of(a, subset,
+                 {"", {{a}}, op::Hash().add(std::string_view(uplo)).add(vectors), [=](Arrays given) {
+                    const ops::SomeEigen some = ops::some_eigen(given[0], subset, uplo, vectors);
+                    return vectors ? Results{some.values, some.vectors, some.found} : Results{some.values, some.found};
+                  }});
+}
+
+}  // namespace
+
+EigResult eigh(const Array& a, const Subset& subset, Triangle triangle) {
+  check_square(a);
+  if (exceeds_eigh(a, subset)) {
+    const DType result = inexact(a.dtype());
+    const spectral::Eigen found = spectral::eigh(both_triangles(computed(a), triangle), /*with_vectors=*/true, subset);
+    return {found.values.astype(local::real_type(result)), found.vectors->astype(result)};
+  }
+  const std::vector<Array> found = some_eigen(a, subset, triangle, /*vectors=*/true);
+  return {found[0], found[1]};
+}
+Array eigvalsh(const Array& a, const Subset& subset, Triangle triangle) {
+  check_square(a);
+  if (exceeds_eigh(a, subset))
+    return spectral::eigh(both_triangles(computed(a), triangle), /*with_vectors=*/false, subset)
+        .values.astype(local::real_type(inexact(a.dtype())));
+  return some_eigen(a, subset, triangle, /*vectors=*/false)[0];
+}
+
+EigResult eigh(const Array& a, const Array& b, bool lower, int64_t type, const std::optional<Subset>& subset) {
+  if (subset) {
+    check_square(a);
+    const std::vector<Array> found =
+        some_of(a, *subset, {"", {{a}, {b}}, op::Hash().add(lower).add(type), [=](Arrays given) {
+                               const ops::SomeEigen some = ops::some_eigen(given[0], given[1], *subset, lower, type,
+                                                                           /*check_finite=*/false);
+                               return Results{some.values, some.vectors, some.found};
+                             }});
+    return {found[0], found[1]};
+  }
   const std::vector<Array> found =
       applied({"eigh", {{a}, {b}}, op::Hash().add(lower).add(type), [lower, type](Arrays given) {
                  const ops::EighResult parts = ops::eigh(given[0], given[1], lower, type, /*check_finite=*/false);

@@ -36,6 +36,7 @@
 #include "quarry/chunked/api/sorting.h"
 #include "quarry/chunked/api/sparse.h"
 #include "quarry/chunked/api/statistics.h"
+#include "quarry/chunked/api/structured.h"
 #include "quarry/chunked/api/types.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/runtime/runtime.h"

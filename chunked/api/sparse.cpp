@@ -11,6 +11,7 @@
 #include "quarry/chunked/api/elementwise.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/scans.h"
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/node.h"
@@ -219,7 +220,10 @@ SparseArray coo_array(const Array& data, const Array& row, const Array& col, con
             fmt::format("{}: position {} is out of range for an axis of {}", i < 2 ? "row" : "col", position, extent));
     }
   }
-  const Grid grid = default_grid({data.size()}, data.dtype());
+  // In the chunks that they have, if all three have the same and not too many together.
+  Grid grid = data.chunks();
+  if (row.chunks() != grid || col.chunks() != grid || grid.axis(0).largest() > elements_together(data.dtype()))
+    grid = default_grid({data.size()}, data.dtype());
   return from_triplets(data.rechunk(grid), row.rechunk(grid), col.rechunk(grid), shape,
                        uniform_rows(shape[0], data.size(), data.dtype(), options));
 }
@@ -251,6 +255,15 @@ SparseArray::SparseArray(const Dims& shape, std::shared_ptr<const algo::SparseCh
 algo::SparseNodes SparseArray::nodes() const { return {data_.node(), indices_.node(), offsets_.node()}; }
 int64_t SparseArray::nnz() const { return chunks_->element_count(); }
 const AxisChunks& SparseArray::chunks() const { return chunks_->rows; }
+Array SparseArray::indices() const { return Array(algo::sparse_coordinates(nodes(), chunks_)[1]); }
+
+Array SparseArray::indptr() const {
+  const Array counts(algo::of_sparse_rows(
+      "elements of rows", nodes(), chunks_, {}, DType::int64, [](const LocalSparse& a, int64_t) { return a.getnnz(1); },
+      /*compact=*/true));
+  return concatenate({constant({1}, 0, DType::int64), cumsum(counts)});
+}
+
 int64_t SparseArray::largest_halo() const {
   int64_t largest = 0;
   for (int64_t i = 0; i < chunks().count(); ++i) largest = std::max(largest, chunks_->width(i));

@@ -36,6 +36,9 @@ class SparseArray {
   const AxisChunks& chunks() const;
   // The values, rows after rows. Lazy until persist().
   const Array& data() const { return data_; }
+  // The columns of the values, and where rows begin among them, (rows + 1): int64, as SciPy's csr_array has them. Lazy.
+  Array indices() const;
+  Array indptr() const;
   // Of all columns that a chunk touches, as read by a product: the most of any chunk.
   int64_t largest_halo() const;
 
@@ -115,10 +118,12 @@ SparseArray csr_array(const local::sparse::SparseArray& a, const SparseOptions& 
 // `shape`), h5sparse (`h5sparse_format`, `h5sparse_shape`) and 10x (a data set `shape`, compressed by columns) write
 // them: open_hdf5("cells.h5ad", "/X"). Of matrices compressed by columns a transpose is made.
 SparseArray open_hdf5(const std::string& file, const std::string& group, const SparseOptions& options = {});
-// A Matrix Market file, read in pieces by all ranks, twice: the elements are counted first. As of
-// local::sparse::mmread: float64, int64 or complex128, both triangles of a symmetric matrix; elements of one place are
-// summed. A file in array format is read by each rank as a whole.
+// A Matrix Market file, in pieces that ranks share: lines are counted, then each is parsed once, where its piece is,
+// and elements go to the ranks of their rows. As of local::sparse::mmread: float64, int64 or complex128, both triangles
+// of a symmetric matrix; elements of one place are summed. A file in array format is read by each rank as a whole.
 SparseArray mmread(const std::string& file, const SparseOptions& options = {});
+// Writes a group that open_hdf5() takes, as AnnData writes it: data, indices and indptr, with attributes.
+void to_hdf5(const std::string& file, const std::string& group, const SparseArray& a, const StoreOptions& options = {});
 
 // A x of (m, n) by (n,) or (n, k), lazy: 2 nnz k flops. Throws InvalidArgument for shapes that do not match.
 Array matmul(const SparseArray& a, const Array& x);

@@ -1,14 +1,16 @@
+#include "quarry/chunked/api/sparse_files.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <exception>
-#include <limits>
+#include <map>
 #include <sstream>
 
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/outputs.h"
 #include "quarry/chunked/api/settle.h"
-#include "quarry/chunked/api/sparse.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
@@ -60,38 +62,95 @@ std::string text_of(const std::map<std::string, io::Attribute>& attributes, cons
 
 }  // namespace
 
-SparseArray open_hdf5(const std::string& file, const std::string& group, const SparseOptions& options) {
-  const std::string path = group.ends_with('/') && group.size() > 1 ? group.substr(0, group.size() - 1) : group;
-  const auto child = [&](const char* name) { return (path == "/" ? "" : path) + "/" + name; };
-  // "csr 30 20": the format, and the shape where attributes have it.
-  const std::string found = on_rank_0("sparse::open_hdf5", file + ":" + group, [&] {
-    bool has_shape = false;
-    std::map<std::string, io::Attribute> attributes;
-    bool is_group = false;
-    for (const io::ObjectInfo& object : io::list_objects(file, path)) {
-      has_shape = has_shape || object.path == child("shape");
-      if (object.path != path) continue;
-      attributes = object.attributes;
-      is_group = object.is_group;
+bool is_matrix_market(const std::string& file) { return file.ends_with(".mtx"); }
+
+namespace {
+
+// "/" or "/a/b", without a slash at the end.
+std::string group_path(const std::string& group) {
+  return group.ends_with('/') && group.size() > 1 ? group.substr(0, group.size() - 1) : group;
+}
+std::string child_of(const std::string& group, const char* name) {
+  const std::string path = group_path(group);
+  return (path == "/" ? "" : path) + "/" + name;
+}
+
+// A few integers.
+std::vector<int64_t> values_of(const io::Dataset& dataset) {
+  const io::DatasetInfo& info = dataset.info();
+  if (info.shape != Dims{2} || !local::is_integer(info.dtype)) return {};
+  const local::Region region = local::Region::whole(info.shape);
+  const int64_t size = local::itemsize(info.dtype);
+  std::vector<std::byte> bytes(static_cast<size_t>(2 * size)), scratch;
+  scratch.resize(static_cast<size_t>(dataset.read_scratch_bytes(region)));
+  dataset.read(region, bytes.data(), scratch);
+  if (info.swapped) {
+    std::reverse(bytes.begin(), bytes.begin() + size);
+    std::reverse(bytes.begin() + size, bytes.end());
+  }
+  return {Scalar::load(info.dtype, bytes.data()).as_int64(), Scalar::load(info.dtype, bytes.data() + size).as_int64()};
+}
+
+}  // namespace
+
+std::optional<GroupInfo> group_info(const std::string& file, const std::string& group,
+                                    std::span<const io::ObjectInfo> objects) {
+  const std::string path = group_path(group);
+  std::map<std::string, io::Attribute> attributes;
+  for (const io::ObjectInfo& object : objects)
+    if (object.path == path) attributes = object.attributes;
+  const auto part = [&](const char* name) -> const io::DatasetInfo* {
+    const std::string wanted = child_of(group, name);
+    for (const io::ObjectInfo& object : objects)
+      if (object.path == wanted && object.dataset && object.dataset->shape.size() == 1) return &*object.dataset;
+    return nullptr;
+  };
+  const io::DatasetInfo *data = part("data"), *indptr = part("indptr");
+  if (data == nullptr || indptr == nullptr || part("indices") == nullptr) return std::nullopt;
+  GroupInfo info;
+  info.major = indptr->shape[0] - 1;
+  info.nnz = data->shape[0];
+  info.dtype = data->dtype;
+  info.format = text_of(attributes, "encoding-type");
+  if (info.format.empty()) info.format = text_of(attributes, "h5sparse_format");
+  std::optional<std::vector<double>> shape = numbers_of(attributes, "shape");
+  if (!shape) shape = numbers_of(attributes, "h5sparse_shape");
+  // Files of 10x, whose matrices are compressed by columns and have no attributes.
+  if (info.format.empty()) info.format = part("shape") != nullptr && !shape ? "csc" : "csr";
+  if (info.format != "csr" && info.format != "csr_matrix" && info.format != "csc" && info.format != "csc_matrix")
+    throw local::InvalidArgument(
+        fmt::format("'{}' in '{}' has the format '{}', not csr or csc", group, file, info.format));
+  info.format.resize(3);
+  if (shape && shape->size() == 2) {
+    info.shape = Dims{static_cast<int64_t>((*shape)[0]), static_cast<int64_t>((*shape)[1])};
+  } else if (part("shape") != nullptr) {
+    const std::vector<int64_t> extents = values_of(*io::Dataset::open(file, child_of(group, "shape")));
+    if (extents.size() == 2) info.shape = Dims{extents[0], extents[1]};
+  }
+  return info;
+}
+
+bool holds_matrix(const std::string& file, const std::string& group) {
+  const std::string found = on_rank_0("sparse::holds_matrix", file + ":" + group, [&]() -> std::string {
+    std::vector<io::ObjectInfo> objects;
+    try {
+      objects = io::list_objects(file, group_path(group));
+    } catch (const local::InvalidArgument&) {  // who opens it says so
+      return "";
     }
-    if (!is_group)
+    return group_info(file, group, objects) ? "it does" : "";
+  });
+  return !found.empty();
+}
+
+SparseArray open_hdf5(const std::string& file, const std::string& group, const SparseOptions& options) {
+  // "csr 30 20": the format, and the shape where the file has it.
+  const std::string found = on_rank_0("sparse::open_hdf5", file + ":" + group, [&] {
+    const std::optional<GroupInfo> info = group_info(file, group, io::list_objects(file, group_path(group)));
+    if (!info)
       throw local::InvalidArgument(
           fmt::format("'{}' in '{}' is no group: a sparse matrix is one with data, indices and indptr", group, file));
-    std::string format = text_of(attributes, "encoding-type");
-    if (format.empty()) format = text_of(attributes, "h5sparse_format");
-    std::optional<std::vector<double>> shape = numbers_of(attributes, "shape");
-    if (!shape) shape = numbers_of(attributes, "h5sparse_shape");
-    // Files of 10x, whose matrices are compressed by columns and have no attributes.
-    if (format.empty()) format = has_shape && !shape ? "csc" : "csr";
-    if (format != "csr" && format != "csr_matrix" && format != "csc" && format != "csc_matrix")
-      throw local::InvalidArgument(
-          fmt::format("'{}' in '{}' has the format '{}', not csr or csc", group, file, format));
-    std::string text = format.substr(0, 3);
-    if (shape && shape->size() == 2)
-      text += fmt::format(" {} {}", static_cast<int64_t>((*shape)[0]), static_cast<int64_t>((*shape)[1]));
-    else if (has_shape)
-      text += " data set";
-    return text;
+    return info->shape ? fmt::format("{} {} {}", info->format, (*info->shape)[0], (*info->shape)[1]) : info->format;
   });
   std::istringstream in(found);
   std::string format;
@@ -99,14 +158,30 @@ SparseArray open_hdf5(const std::string& file, const std::string& group, const S
   in >> format;
   std::optional<Dims> given;
   if (in >> shape[0] >> shape[1]) given = shape;
-  if (!given && found.ends_with("data set")) {
-    const std::vector<int64_t> extents = settled(quarry::open_hdf5(file, child("shape")));
-    if (extents.size() == 2) given = Dims{extents[0], extents[1]};
-  }
-  const Array data = quarry::open_hdf5(file, child("data")), indices = quarry::open_hdf5(file, child("indices"));
-  const Array indptr = quarry::open_hdf5(file, child("indptr"));
+  const Array data = quarry::open_hdf5(file, child_of(group, "data"));
+  const Array indices = quarry::open_hdf5(file, child_of(group, "indices"));
+  const Array indptr = quarry::open_hdf5(file, child_of(group, "indptr"));
   return format == "csr" ? csr_array(data, indices, indptr, given, options)
                          : csc_array(data, indices, indptr, given, options);
+}
+
+std::vector<StoreItem> group_items(const std::string& group, const SparseArray& a) {
+  return {{child_of(group, "data"), a.data()},
+          {child_of(group, "indices"), a.indices()},
+          {child_of(group, "indptr"), a.indptr()}};
+}
+
+std::map<std::string, io::Attribute> group_attributes(const SparseArray& a) {
+  return {{"encoding-type", "csr_matrix"},
+          {"encoding-version", "0.1.0"},
+          {"shape", std::vector<int64_t>{a.shape()[0], a.shape()[1]}}};
+}
+
+void to_hdf5(const std::string& file, const std::string& group, const SparseArray& a, const StoreOptions& options) {
+  std::vector<detail::OutputItem> items;
+  for (StoreItem& item : group_items(group, a)) items.push_back({.filled = {std::move(item)}});
+  for (detail::OutputItem& item : items) item.chunks = options.chunks, item.filters = options.filters;
+  detail::store_outputs(file, items, {{group_path(group), group_attributes(a)}}, options);
 }
 
 // ---- Matrix Market ----
@@ -115,12 +190,11 @@ namespace {
 
 // A file in pieces of bytes: a line belongs to the piece that it begins in.
 struct TextPieces {
-  std::string file, header;  // its first line
-  int64_t rows = 0, columns = 0, entries = 0, begin = 0, end = 0;
-  int64_t piece_bytes = 1;
-  bool is_array = false;
+  std::string file;
+  local::sparse::MatrixMarketInfo info;
+  int64_t end = 0, piece_bytes = 1;
 
-  int64_t count() const { return std::max<int64_t>((end - begin + piece_bytes - 1) / piece_bytes, 1); }
+  int64_t count() const { return std::max<int64_t>((end - info.begin + piece_bytes - 1) / piece_bytes, 1); }
   std::string read(int64_t from, int64_t to) const {
     std::string text(static_cast<size_t>(to - from), '\0');
     io::ByteFile::shared(file)->read_at(from, std::as_writable_bytes(std::span(text)));
@@ -128,9 +202,9 @@ struct TextPieces {
   }
   std::string piece(int64_t number) const {
     constexpr int64_t kLine = 256;  // bytes that are read for the end of a line
-    const int64_t from = begin + number * piece_bytes, to = std::min(from + piece_bytes, end);
+    const int64_t from = info.begin + number * piece_bytes, to = std::min(from + piece_bytes, end);
     // With the byte before it, which ends a line or does not.
-    std::string text = read(std::max(from - 1, begin), to);
+    std::string text = read(std::max(from - 1, info.begin), to);
     for (int64_t at = to; at < end && !text.empty() && text.back() != '\n'; at += kLine) {
       const std::string more = read(at, std::min(at + kLine, end));
       const size_t line = more.find('\n');
@@ -140,67 +214,28 @@ struct TextPieces {
     const size_t first = text.find('\n');
     return first == std::string::npos ? std::string() : text.substr(first + 1);
   }
-  int64_t lines(const std::string& text) const {
-    int64_t lines = 0;
-    for (size_t at = 0; at < text.size();) {
-      const size_t end_of_line = std::min(text.find('\n', at), text.size());
-      const size_t word = text.find_first_not_of(" \t\r", at);
-      if (word < end_of_line) ++lines;
-      at = end_of_line + 1;
-    }
-    return lines;
-  }
-  // Both triangles of a symmetric matrix.
-  local::sparse::SparseArray elements(int64_t number) const {
-    const local::DeviceScope host(local::kCpu);
-    const std::string text = piece(number);
-    const std::string all = fmt::format("{}\n{} {} {}\n{}", header, rows, columns, lines(text), text);
-    const std::string name = fmt::format("{} (lines counted from byte {})", file, begin + number * piece_bytes);
-    return std::get<local::sparse::SparseArray>(local::sparse::mmread_text(all, name));
-  }
 };
 
 constexpr int64_t kPieceBytes = 4 << 20;
 
-TextPieces described(const std::string& file) {
-  // Sizes, where the numbers begin and end, and the first line.
+local::sparse::MatrixMarketInfo info_on_rank_0(const std::string& file, int64_t& end) {
   const std::string found = on_rank_0("sparse::mmread", file, [&] {
     const local::sparse::MatrixMarketInfo info = local::sparse::mminfo(file);
-    const io::ByteFile bytes(file, io::ByteFile::Mode::read);
-    std::string text(static_cast<size_t>(std::min<int64_t>(bytes.size(), 1 << 20)), '\0');
-    bytes.read_at(0, std::as_writable_bytes(std::span(text)));
-    size_t at = 0;
-    const auto line = [&] {
-      const size_t end = text.find('\n', at);
-      if (end == std::string::npos && bytes.size() > std::ssize(text))
-        throw IoError(fmt::format("'{}': the comments are longer than {} bytes", file, text.size()));
-      const std::string one = text.substr(at, end == std::string::npos ? end : end - at);
-      at = std::min(end, text.size() - 1) + 1;
-      return one;
-    };
-    const std::string header = line();
-    for (;;) {
-      const std::string sizes = line();
-      const size_t word = sizes.find_first_not_of(" \t\r");
-      if (word != std::string::npos && sizes[word] != '%') break;
-    }
-    return fmt::format("{} {} {} {} {} {}\n{}", info.rows, info.columns, info.entries, at, bytes.size(),
-                       info.format == "array" ? 1 : 0, header);
+    return fmt::format("{} {} {} {} {} {} {} {} {}", info.rows, info.columns, info.entries, info.format, info.field,
+                       info.symmetry, info.begin, info.header_lines,
+                       io::ByteFile(file, io::ByteFile::Mode::read).size());
   });
-  TextPieces pieces;
-  pieces.file = file;
-  const size_t end = found.find('\n');
-  std::istringstream in(found.substr(0, end));
-  in >> pieces.rows >> pieces.columns >> pieces.entries >> pieces.begin >> pieces.end >> pieces.is_array;
-  pieces.header = found.substr(end + 1);
-  while (!pieces.header.empty() && pieces.header.back() == '\r') pieces.header.pop_back();
-  pieces.piece_bytes = chunk_policy().target_bytes > 0 ? chunk_policy().target_bytes : kPieceBytes;
-  return pieces;
+  std::istringstream in(found);
+  local::sparse::MatrixMarketInfo info;
+  in >> info.rows >> info.columns >> info.entries >> info.format >> info.field >> info.symmetry >> info.begin >>
+      info.header_lines >> end;
+  return info;
 }
 
 // A task of a piece, which has a chunk of `outputs`.
 algo::MapSpec map_of(const char* name, const TextPieces& pieces, std::vector<int64_t> which,
-                     std::vector<op::ArraySpec> outputs) {
+                     std::vector<op::ArraySpec> outputs, int64_t most_elements) {
+  constexpr int64_t kElementBytes = 3 * sizeof(int64_t) + sizeof(double);  // a complex value and its place
   algo::MapSpec spec;
   spec.name = name;
   spec.identity = op::Hash().add(std::string_view(pieces.file)).add(pieces.end).add(pieces.piece_bytes).value;
@@ -208,58 +243,73 @@ algo::MapSpec map_of(const char* name, const TextPieces& pieces, std::vector<int
   along.chunks = std::move(which);
   spec.along = {{std::move(along)}};
   spec.outputs = std::move(outputs);
-  // The text twice, and of every number (two bytes at least, three to a line) its value, twice for both triangles.
-  spec.scratch_bytes = 24 * pieces.piece_bytes + (1 << 16);
+  // The text, once more while it is cut, and elements as they come, for twice as many, and as arrays.
+  spec.scratch_bytes = 3 * pieces.piece_bytes + 3 * kElementBytes * most_elements + (1 << 16);
   return spec;
 }
 
 }  // namespace
 
+bool is_dense_matrix_market(const std::string& file) {
+  int64_t end = 0;
+  return info_on_rank_0(file, end).format == "array";
+}
+
+Array mmread_dense(const std::string& file) {
+  const local::DeviceScope host(local::kCpu);
+  return Array::from_local(std::get<NdArray>(local::sparse::mmread(file)));
+}
+
 SparseArray mmread(const std::string& file, const SparseOptions& options) {
-  const TextPieces pieces = described(file);
-  if (pieces.is_array) {
-    // Dense text has as many numbers as the matrix: each rank reads it.
-    const local::DeviceScope host(local::kCpu);
-    return csr_array(Array::from_local(std::get<NdArray>(local::sparse::mmread(file))));
-  }
+  TextPieces pieces;
+  pieces.file = file;
+  pieces.info = info_on_rank_0(file, pieces.end);
+  if (pieces.info.format == "array") return csr_array(mmread_dense(file));
+  pieces.piece_bytes = std::clamp<int64_t>(pieces.end - pieces.info.begin, 1,
+                                           chunk_policy().target_bytes > 0 ? chunk_policy().target_bytes : kPieceBytes);
+  // The numbers of lines say how large the arrays are, and which lines a piece has.
   const Array numbers = positions(pieces.count()).rechunk(Grid({AxisChunks(pieces.count(), 1)}));
-  const AxisChunks each(pieces.count(), 1);
-  const Grid of_counts({each, AxisChunks(2, 2)});
+  const Grid of_counts({AxisChunks(pieces.count(), 1), AxisChunks(3, 3)});
   algo::MapSpec counting =
-      map_of("Matrix Market, counts", pieces, {}, {{of_counts.shape(), DType::int64, of_counts, true}});
+      map_of("Matrix Market, counts", pieces, {}, {{of_counts.shape(), DType::int64, of_counts, true}}, 0);
   counting.function = [pieces](std::span<const NdArray>, const ChunkPlace& place) {
-    const int64_t lines = pieces.lines(pieces.piece(place.chunk));
-    return std::vector<NdArray>{local::from_vector<int64_t>({lines, pieces.elements(place.chunk).nnz()}, Dims{1, 2})};
+    const auto counts = local::sparse::mmcount(pieces.piece(place.chunk), pieces.info);
+    return std::vector<NdArray>{
+        local::from_vector<int64_t>({counts.lines, counts.entries, counts.elements}, Dims{1, 3})};
   };
   const std::vector<int64_t> counts = settled(Array(algo::map(std::move(counting), {numbers.node()})[0]));
-  int64_t lines = 0;
-  std::vector<int64_t> which, extents;
-  for (size_t i = 0; i < counts.size(); i += 2) {
-    lines += counts[i];
-    if (counts[i + 1] == 0) continue;
-    which.push_back(static_cast<int64_t>(i / 2));
-    extents.push_back(counts[i + 1]);
+  int64_t line = pieces.info.header_lines + 1, entries = 0;
+  std::vector<int64_t> which, extents, first_lines;
+  for (size_t i = 0; i < counts.size(); i += 3) {
+    if (counts[i + 2] > 0) {
+      which.push_back(static_cast<int64_t>(i / 3));
+      extents.push_back(counts[i + 2]);
+      first_lines.push_back(line);
+    }
+    line += counts[i];
+    entries += counts[i + 1];
   }
-  if (lines != pieces.entries)
-    throw IoError(
-        fmt::format("'{}': the header tells of {} entries, and {} lines follow", file, pieces.entries, lines));
-  const DType dtype = pieces.header.find("omplex") != std::string::npos   ? DType::complex128
-                      : pieces.header.find("nteger") != std::string::npos ? DType::int64
-                                                                          : DType::float64;
-  const Dims shape{pieces.rows, pieces.columns};
+  if (entries != pieces.info.entries)
+    throw IoError(fmt::format("{}:{}: the header tells of {} entries, and {} follow", file, pieces.info.header_lines,
+                              pieces.info.entries, entries));
+  const DType dtype = pieces.info.dtype();
+  const Dims shape{pieces.info.rows, pieces.info.columns};
   if (which.empty())
     return quarry::sparse::csr_array(local::sparse::SparseArray(local::sparse::Format::csr, shape, dtype), options);
   const Grid grid({AxisChunks(extents)});
   const auto of = [&](DType type) { return op::ArraySpec{grid.shape(), type, grid, true}; };
-  algo::MapSpec reading = map_of("Matrix Market", pieces, which, {of(dtype), of(DType::int64), of(DType::int64)});
-  reading.function = [pieces, which, dtype](std::span<const NdArray>, const ChunkPlace& place) {
-    const local::sparse::SparseArray a = pieces.elements(which[static_cast<size_t>(place.chunk)]);
+  algo::MapSpec reading = map_of("Matrix Market", pieces, which, {of(dtype), of(DType::int64), of(DType::int64)},
+                                 *std::ranges::max_element(extents));
+  reading.function = [pieces, which, first_lines](std::span<const NdArray>, const ChunkPlace& place) {
+    const auto k = static_cast<size_t>(place.chunk);
     const local::Device device = local::current_context().device;
-    return std::vector<NdArray>{a.data().to(device).astype(dtype), a.row().to(device).astype(DType::int64),
-                                a.col().to(device).astype(DType::int64)};
+    const local::DeviceScope host(local::kCpu);
+    const auto found = local::sparse::mmread_lines(pieces.piece(which[k]), pieces.info, pieces.file, first_lines[k]);
+    return std::vector<NdArray>{found.data.to(device), found.row.to(device), found.col.to(device)};
   };
   std::vector<Array> made;
   for (const expr::NodePtr& node : algo::map(std::move(reading), {numbers.node()})) made.emplace_back(node);
+  made = persist(made);  // what puts elements in order reads them several times
   return coo_array(made[0], made[1], made[2], shape, options);
 }
 

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "quarry/chunked/algo/algo.h"
@@ -233,10 +234,48 @@ std::optional<Halves> divided(const Array& a, double shift, double norm) {
   return Halves{basis, count, known.kept[0], known.kept[1]};
 }
 
-Eigen decomposed(const Array& a, bool with_vectors) {
+using MaybeSubset = std::optional<local::Subset>;
+
+// What a subset has on the side of `count` eigenvalues from number `first` on, which lie in (low, high]. None: nothing.
+struct Side {
+  bool is_wanted = true;
+  MaybeSubset subset;
+};
+Side side_of(const MaybeSubset& subset, int64_t first, int64_t count, double low, double high) {
+  if (!subset) return {};
+  if (const auto* by_index = std::get_if<local::ByIndex>(&*subset)) {
+    const local::ByIndex here{std::max<int64_t>(by_index->first - first, 0),
+                              std::min(by_index->last - first, count - 1)};
+    return {here.first <= here.last, here};
+  }
+  const auto& by_value = std::get<local::ByValue>(*subset);
+  return {by_value.low < high && by_value.high > low, by_value};
+}
+
+// Those of equal eigenvalues that a subset has: of the vectors any.
+Eigen some_equal(const Array& a, const Array& values, bool with_vectors, const MaybeSubset& subset) {
+  int64_t first = 0, count = a.shape(0);
+  if (const auto* by_index = subset ? std::get_if<local::ByIndex>(&*subset) : nullptr) {
+    first = by_index->first, count = by_index->last - first + 1;
+  } else if (subset) {
+    const auto& by_value = std::get<local::ByValue>(*subset);
+    const double value = values.astype(DType::float64)(0).item<double>();
+    if (!(value > by_value.low && value <= by_value.high)) count = 0;
+  }
+  return {arrange::part(values, 0, first, count),
+          with_vectors ? std::optional(columns_of(ones_of(a), first, count)) : std::nullopt};
+}
+
+Eigen decomposed(const Array& a, bool with_vectors, const MaybeSubset& subset) {
   constexpr size_t kMostTries = 4;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const int64_t n = a.shape(0);
-  if (eigh_fits(n, a.dtype())) {
+  if (subset && eigh_fits(n, a.dtype(), subset)) {
+    if (!with_vectors) return {eigvalsh(a, *subset), std::nullopt};
+    const EigResult found = linalg::eigh(a, *subset);
+    return {found.eigenvalues, found.eigenvectors};
+  }
+  if (!subset && eigh_fits(n, a.dtype())) {
     const expr::NodePtr node = algo::eigh(a.node(), Triangle::lower);
     return {Array(expr::item(node, 0)), with_vectors ? std::optional(Array(expr::item(node, 1))) : std::nullopt};
   }
@@ -244,22 +283,28 @@ Eigen decomposed(const Array& a, bool with_vectors) {
   check_finite("eigh", norm);
   const std::vector<double> shifts = shifts_of(spectrum_of(a), static_cast<double>(n) * epsilon_of(a));
   if (shifts.empty()) {  // a multiple of the identity
-    const Array values = real(diagonal(a)).persist();
-    return {values, with_vectors ? std::optional(ones_of(a)) : std::nullopt};
+    return some_equal(a, real(diagonal(a)).persist(), with_vectors, subset);
   }
   std::optional<Halves> halves;
-  for (size_t i = 0; !halves && i < std::min(shifts.size(), kMostTries); ++i) halves = divided(a, shifts[i], norm);
+  double shift = 0;
+  for (size_t i = 0; !halves && i < std::min(shifts.size(), kMostTries); ++i)
+    halves = divided(a, shift = shifts[i], norm);
   if (!halves)
     throw local::LinAlgError(
         fmt::format("Eigenvalues did not converge: the spectrum of a matrix of {} rows was not divided", n));
-  const Eigen lower = decomposed(halves->lower, with_vectors), upper = decomposed(halves->upper, with_vectors);
-  std::vector<Array> found{joined({lower.values, upper.values}, 0)};
-  if (with_vectors) {
-    const int64_t count = halves->count;
-    found.push_back(joined({matmul(columns_of(halves->basis, count, n - count), *lower.vectors),
-                            matmul(columns_of(halves->basis, 0, count), *upper.vectors)},
-                           1));
-  }
+  std::vector<Array> values, vectors;
+  const auto add = [&](const Array& matrix, int64_t first, double low, double high, const Array& basis) {
+    const Side side = side_of(subset, first, matrix.shape(0), low, high);
+    if (!side.is_wanted) return;
+    const Eigen part = decomposed(matrix, with_vectors, side.subset);
+    values.push_back(part.values);
+    if (with_vectors) vectors.push_back(matmul(basis, *part.vectors));
+  };
+  const int64_t count = halves->count, below = n - count;
+  add(halves->lower, 0, -kInfinity, shift, columns_of(halves->basis, count, below));
+  add(halves->upper, below, shift, kInfinity, columns_of(halves->basis, 0, count));
+  std::vector<Array> found{joined(values, 0)};
+  if (with_vectors) found.push_back(joined(vectors, 1));
   const std::vector<Array> kept = persist(found);
   return {kept[0], with_vectors ? std::optional(kept[1]) : std::nullopt};
 }
@@ -280,8 +325,12 @@ Eigen in_order(const Eigen& found) {
 
 }  // namespace
 
-bool eigh_fits(int64_t n, DType dtype) {
-  const auto function = [](std::span<const NdArray> given) {
+bool eigh_fits(int64_t n, DType dtype, const MaybeSubset& subset) {
+  const auto function = [&](std::span<const NdArray> given) {
+    if (subset) {
+      const ops::SomeEigen parts = ops::some_eigen(given[0], *subset, "L", /*vectors=*/true);
+      return std::vector<NdArray>{parts.values, parts.vectors};
+    }
     const ops::EighResult parts = ops::eigh(given[0], "L");
     return std::vector<NdArray>{parts.eigenvalues, parts.eigenvectors};
   };
@@ -299,7 +348,9 @@ bool svd_fits(const Dims& shape, DType dtype, bool with_vectors, bool full) {
   return fits(function, shape, dtype, !with_vectors ? k : full ? m * m + n * n + k : (m + n + 1) * k);
 }
 
-Eigen eigh(const Array& a, bool with_vectors) { return in_order(decomposed(a.persist(), with_vectors)); }
+Eigen eigh(const Array& a, bool with_vectors, const MaybeSubset& subset) {
+  return in_order(decomposed(a.persist(), with_vectors, subset));
+}
 
 Singular svd(const Array& given, bool with_vectors, bool full) {
   const int64_t m = given.shape(0), n = given.shape(1);
@@ -320,7 +371,7 @@ Singular svd(const Array& given, bool with_vectors, bool full) {
   }
   const Array a = given.persist();
   const Array hermitian = matmul(adjoint(polar_factor("svd", a, epsilon_of(a), false)), a);
-  const Eigen ordered = in_order(decomposed(hermitian_part(hermitian).persist(), with_vectors));
+  const Eigen ordered = in_order(decomposed(hermitian_part(hermitian).persist(), with_vectors, std::nullopt));
   // The eigenvalues of a semidefinite matrix are not negative but for roundings.
   const Array values = maximum(arrange::backwards(ordered.values, 0), 0);
   if (!with_vectors) return {values, std::nullopt, std::nullopt};

@@ -6,21 +6,23 @@
 #include <optional>
 
 #include "quarry/chunked/api/array.h"
+#include "quarry/local/program/subset.h"
 
 namespace quarry::linalg::spectral {
 
 // Whether a task holds such a matrix, and what the local function makes of it. Depends on shape, dtype, the kind of
 // device and the budget of the smallest rank.
-bool eigh_fits(int64_t n, DType dtype);
+bool eigh_fits(int64_t n, DType dtype, const std::optional<local::Subset>& subset = std::nullopt);
 bool svd_fits(const Dims& shape, DType dtype, bool with_vectors, bool full);
 
 // Eigenvalues, ascending, and vectors in columns, of a Hermitian matrix of which both triangles are there. Throws
-// InvalidArgument for NaN and infinity, LinAlgError where no way to divide the spectrum is found.
+// InvalidArgument for NaN and infinity, LinAlgError where no way to divide the spectrum is found. Of a `subset`, whose
+// numbers are in order and within the matrix, what lies outside of it is not decomposed.
 struct Eigen {
   Array values;
   std::optional<Array> vectors;
 };
-Eigen eigh(const Array& a, bool with_vectors);
+Eigen eigh(const Array& a, bool with_vectors, const std::optional<local::Subset>& subset = std::nullopt);
 
 // Singular values, descending, and vectors: all of U's, or of V's, with `full`. The same errors.
 struct Singular {

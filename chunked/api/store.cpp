@@ -19,6 +19,7 @@
 #include "quarry/chunked/api/stored_box.h"
 #include "quarry/chunked/exec/encoded_chunks.h"
 #include "quarry/chunked/exec/saved_output.h"
+#include "quarry/chunked/exec/saved_states.h"
 #include "quarry/chunked/runtime/host_value.h"
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/run.h"
@@ -26,6 +27,7 @@
 #include "quarry/comm/communicator.h"
 #include "quarry/io/format.h"
 #include "quarry/io/saved_job.h"
+#include "quarry/local/base/options.h"
 #include "quarry/local/memory/policy.h"
 
 namespace quarry {
@@ -129,6 +131,7 @@ io::JobDescription description_of(const std::vector<io::OutputSpec>& specs, cons
     const auto changed = std::filesystem::last_write_time(file, error).time_since_epoch().count();
     all.emplace_back("input " + file + ":" + object, fmt::format("{} bytes changed at {}", bytes, changed));
   }
+  all.emplace_back("the version of quarry", io::saved_job_version());
   all.emplace_back("the kind of device", local::name(Runtime::current().device().kind));
   for (size_t i = 0; i < specs.size(); ++i) {
     const io::OutputSpec& spec = specs[i];
@@ -198,8 +201,13 @@ struct OutputRun {
   std::vector<Dims> origins = {};  // where the arrays begin in their data sets; empty: all at the beginning
 };
 
+double seconds_between_states() {
+  const std::optional<double>& given = Runtime::current().internals().save_every;
+  return given ? *given : local::OptionValue(local::Option::save_every).seconds();
+}
+
 // Computes and writes the arrays, and commits.
-void write_output(const OutputRun& run, exec::SavedOutput* saved) {
+void write_output(const OutputRun& run, exec::SavedOutput* saved, exec::SavedStates* states = nullptr) {
   Runtime& runtime = Runtime::current();
   comm::Communicator& communicator = runtime.communicator();
   const std::vector<std::shared_ptr<io::Writer>>& writers = run.writers;
@@ -236,13 +244,19 @@ void write_output(const OutputRun& run, exec::SavedOutput* saved) {
     }
     sinks.push_back(std::move(sink));
   }
-  exec::execute(nodes_of(run.arrays), run.plan, sinks, run.call.name);
+  exec::execute(nodes_of(run.arrays), run.plan, sinks, run.call.name, /*to_host=*/0, states);
 
   // Every rank's data is in place before the creating rank commits; its failure is everyone's.
   std::exception_ptr error;
   try {
     encoded.flush();
     if (saved != nullptr) saved->flush();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  comm::agree(communicator, error, run.call);
+  try {
+    encoded.hand_over();
     // commit() sends what this node wrote to the device.
     if (communicator.node_of(runtime.rank()) != communicator.node_of(/*rank=*/0))
       for (const auto& writer : writers) writer->sync();
@@ -251,7 +265,6 @@ void write_output(const OutputRun& run, exec::SavedOutput* saved) {
   }
   comm::agree(communicator, error, run.call);
   try {
-    encoded.hand_over();
     if (run.output != nullptr) run.output->commit();
   } catch (...) {
     error = std::current_exception();
@@ -346,14 +359,18 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   const std::vector<std::shared_ptr<io::Writer>> writers = open_writers(output, items.size(), call, open);
 
   std::optional<exec::SavedOutput> saved;
+  std::optional<exec::SavedStates> states;
   if (options.resume) {
     std::vector<exec::SavedOutput::Item> saved_items;
     for (size_t i = 0; i < items.size(); ++i) saved_items.push_back({writers[i], arrays[i].chunks()});
     saved.emplace(communicator, file, std::move(saved_items), output.get(), resumed);
+    states.emplace(communicator, file, saved->generation(), exec::flop_rate_of_programs(plan), seconds_between_states(),
+                   /*resumed=*/saved->generation() > 0);
   }
   std::vector<bool> encodes;
   for (const io::OutputSpec& spec : specs) encodes.push_back(!spec.filters.empty());
-  write_output({call, file, output.get(), writers, arrays, plan, std::move(encodes)}, saved ? &*saved : nullptr);
+  write_output({call, file, output.get(), writers, arrays, plan, std::move(encodes)}, saved ? &*saved : nullptr,
+               states ? &*states : nullptr);
 }
 
 // ---- data sets that are there ----

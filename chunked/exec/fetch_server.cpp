@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "quarry/chunked/exec/device_pack.h"
 #include "quarry/chunked/exec/paths/paths.h"
@@ -438,7 +439,7 @@ void FetchServer::make_device_current() {
 GetPtr FetchServer::take_leased(int from, uint32_t fetch) {
   const std::lock_guard lock(mutex_);
   const auto found = gets_.find({from, fetch});
-  if (found == gets_.end() || !found->second->leased) return nullptr;
+  if (found == gets_.end() || !std::exchange(found->second->leased, false)) return nullptr;
   return gets_.extract(found).mapped();
 }
 
@@ -460,10 +461,18 @@ void FetchServer::reply(const Get& get, Message message) {
   link_.communicator.post(get.to, encode(message));
 }
 
+// A client whose lease is of no use to it asks anew by the same number: then another one stands there.
+bool FetchServer::remove(const GetPtr& get) {
+  const auto found = gets_.find({get->to, get->fetch});
+  if (found == gets_.end() || found->second != get) return false;
+  gets_.erase(found);
+  return true;
+}
+
 void FetchServer::finish(const GetPtr& get) {
   {
     const std::lock_guard lock(mutex_);
-    if (gets_.erase({get->to, get->fetch}) == 0) return;
+    if (!remove(get)) return;
     if (is_stolen(get->key)) {
       stolen_.erase(flat(get->key));
       return;
@@ -478,9 +487,9 @@ void FetchServer::decline(const GetPtr& get) {
   bool leased = false;
   {
     const std::lock_guard lock(mutex_);
-    if (get->declined || gets_.erase({get->to, get->fetch}) == 0) return;
+    if (get->declined || !remove(get)) return;
     get->declined = true;
-    leased = get->leased;
+    leased = std::exchange(get->leased, false);  // take_back() may be about to end it as well
     error = declining_ ? declining_ : std::make_exception_ptr(local::Cancelled("the run failed"));
     if (get->own != nullptr) {
       completed_.push_back({std::move(get->done), error});

@@ -91,6 +91,7 @@ class FetchServer : public std::enable_shared_from_this<FetchServer> {
   };
 
   GetPtr take_leased(int from, uint32_t fetch);
+  bool remove(const GetPtr& get);  // with the lock; false where it is not there any more
   void wait_for_block(const GetPtr& get);
   void wait_for_stolen(const GetPtr& get);
   void send_elsewhere(const Get& get);

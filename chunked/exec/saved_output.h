@@ -31,6 +31,9 @@ class SavedOutput {
   // By chunk of the item's grid; null where none is done.
   const std::shared_ptr<const std::vector<bool>>& done(size_t item) const { return done_[item]; }
 
+  // Of this run among those that went on with the output.
+  int64_t generation() const { return generation_; }
+
   // What has been written, a placed chunk of a file or a box of at least one element. Any thread; throw IoError.
   void note(size_t item, const io::PlacedChunk& placed, std::span<const std::byte> bytes);
   void note(size_t item, const Region& box, std::span<const std::byte> bytes);

@@ -379,7 +379,8 @@ void ServiceImpl::watch() {
       local::log(
           local::LogLevel::warn,
           fmt::format("no progress for {:.3g} s; this rank {}; it waits for:\n{}", watchdog_.seconds(),
-                      comm::describe_standstill(progress.running, processor, watchdog_.seconds()), describe_waits()));
+                      comm::describe_standstill(progress.running, processor, watchdog_.seconds(), comm::core_share()),
+                      describe_waits()));
     }
   }
 }

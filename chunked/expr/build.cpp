@@ -458,7 +458,8 @@ NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk) {
   shape[nd - 2] = m;
   const int64_t itemsize = local::itemsize(b->dtype);
   const int64_t row_hint = syrk ? 0 : a->grid.axis(nd - 2).largest();
-  const MatMulTile tile = matmul_tile(m, k, n, itemsize, target(), row_hint);
+  const MatMulTile tile =
+      matmul_tile(m, k, n, itemsize, target(), row_hint, /*inner_hint=*/0, matmul_unit(chunk_policy().device));
   Dims chunk = Dims::filled(nd, 1);
   chunk[nd - 2] = tile.m, chunk[nd - 1] = tile.n;
   // Many small products share a chunk.

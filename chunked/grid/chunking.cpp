@@ -162,7 +162,7 @@ int64_t fit_to_hint(int64_t extent, int64_t most, int64_t hint) {
 }  // namespace
 
 MatMulTile matmul_tile(int64_t m, int64_t k, int64_t n, int64_t itemsize, int64_t target_bytes, int64_t row_hint,
-                       int64_t inner_hint) {
+                       int64_t inner_hint, int64_t unit) {
   m = std::max<int64_t>(m, 1), k = std::max<int64_t>(k, 1), n = std::max<int64_t>(n, 1);
   const int64_t elements = std::max<int64_t>(target_bytes / itemsize, 1);
   int64_t edge = 1;  // of a square tile: a power of two
@@ -179,8 +179,12 @@ MatMulTile matmul_tile(int64_t m, int64_t k, int64_t n, int64_t itemsize, int64_
   else if (whole(m) && whole(k) && !whole(n))
     tile.n = fit_to_hint(n, elements / std::max(m, k), 0);
   else {
-    if (!whole(m)) tile.m = fit_to_hint(m, edge, row_hint);
-    if (!whole(k)) tile.k = fit_to_hint(k, edge, inner_hint);
+    const auto fit = [&](int64_t extent, int64_t hint) {
+      const int64_t length = fit_to_hint(extent, edge, hint);
+      return length % unit == 0 ? length : edge;
+    };
+    if (!whole(m)) tile.m = fit(m, row_hint);
+    if (!whole(k)) tile.k = fit(k, inner_hint);
   }
   return tile;
 }

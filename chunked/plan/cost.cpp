@@ -21,6 +21,7 @@ struct Grows {
 constexpr std::array kGrowth = {
     Grows{"eigh", Growth::cubic},
     Grows{"linalg.eigh", Growth::cubic},
+    Grows{"linalg.eigh_some", Growth::cubic},
     Grows{"linalg.eigvalsh", Growth::cubic},
     Grows{"linalg.eig", Growth::cubic},
     Grows{"linalg.eigvals", Growth::cubic},

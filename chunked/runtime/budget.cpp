@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "quarry/chunked/exec/service.h"
+#include "quarry/local/memory/pages.h"
 #include "quarry/local/memory/policy.h"
 #include "quarry/scheduler/executor.h"
 
@@ -47,11 +48,10 @@ void throw_budget(int64_t given, int64_t least, const std::string& task) {
 
 int64_t needed_host_bytes(const Lowered& lowered, int64_t host_bytes, Runtime& runtime) {
   namespace policy = local::memory_policy;
-  constexpr int64_t kPageBytes = 4096;  // pinned memory is taken in pages
   const int io_threads = runtime.executor().config().io_threads;
   return io_threads * policy::bounce_bytes(host_bytes, io_threads) +
          Service::staging_bytes(host_bytes, /*on_device=*/true, runtime.size()) +
-         local::align_up(lowered.staging_bytes, kPageBytes);
+         local::align_up(lowered.staging_bytes, local::kPageBytes);  // pinned memory is taken in pages
 }
 
 void check_host_budget(const Lowered& lowered, const std::function<int64_t(int64_t host_bytes)>& needed,

@@ -39,7 +39,7 @@ void Runtime::Impl::choose_device() {
     visible_devices = backend.device_count();
     view = host;
     if (visible_devices == 1 || communicator->node_size() == 1) return;
-    for (int i = 0; i < visible_devices; ++i) view += " " + backend.info(i).uuid;
+    for (int i = 0; i < visible_devices; ++i) view += " " + backend.identity(i).uuid;
   });
   const uint64_t own_view = std::hash<std::string>()(view);
   std::vector<uint64_t> views(static_cast<size_t>(communicator->size()));
@@ -87,7 +87,7 @@ void Runtime::Impl::choose_device() {
 void Runtime::Impl::take_gpu() {
   std::string mine;
   if (device.kind == DeviceKind::cuda && device.index < visible_devices) {
-    const local::DeviceInfo info = local::backend(device.kind).info(device.index);
+    const local::DeviceInfo info = local::backend(device.kind).identity(device.index);
     mine = info.uuid;
     device_name = info.name;
   } else if (device.kind == DeviceKind::cuda) {

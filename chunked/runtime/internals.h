@@ -49,6 +49,8 @@ struct Runtime::Internals {
   std::function<void(const std::string& note)> take_note;
   // Attributes of every data set that is written, beside its chunks: who made it.
   std::map<std::string, std::string> provenance;
+  // Seconds between saved states, where the tool says so; else as the environment says (Option::save_every).
+  std::optional<double> save_every;
   std::atomic<int64_t> read_bytes{0}, written_bytes{0}, stolen_chunks{0};
   std::atomic<int64_t> decoded_bytes{0}, reread_bytes{0};
   std::atomic<int64_t> flops{0};  // of matrix products

@@ -155,7 +155,7 @@ LastValues last_values(const plan::Plan& plan, const std::vector<Sink>& sinks, s
 // Lowers and runs; the owned chunks of each sink that persists, or the values of the first ones, which are to be host
 // values.
 std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks,
-                                                  std::string_view call, size_t to_host) {
+                                                  std::string_view call, size_t to_host, SavedStates* states) {
   Runtime& runtime = Runtime::current();
   Runtime::Internals& internals = runtime.internals();
   comm::Communicator& communicator = runtime.communicator();
@@ -164,6 +164,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   std::unique_ptr<Service> service;
   std::unique_ptr<Lowered> lowered;
   std::exception_ptr error;
+  const bool is_partly_done = is_any_done(sinks) || (states != nullptr && states->is_resumed());
   enum : uint8_t { least_bytes, given_bytes_negated, fetches };  // of all ranks, the largest
   int64_t largest[] = {0, -runtime.memory_bytes(), 0};
   try {
@@ -172,7 +173,8 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
                               internals.message_piece_bytes);
     const local::TraceScope trace("lower", "plan");
     LoweringContext context = lowering_context(runtime, service.get());
-    if (is_any_done(sinks)) context.thieves = 0;
+    if (is_partly_done) context.thieves = 0;
+    context.states = states;
     lowered = lower(plan, sinks, context);
     largest[least_bytes] = least_budget(lowered->graph, runtime);
     if (lowered->grouped && largest[least_bytes] > runtime.memory_bytes()) {
@@ -187,7 +189,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   // What few fetches there are, travels along.
   const size_t note_bytes = comm::note_bytes(communicator);
   std::vector<std::byte> notes(note_bytes);
-  const bool notes_fetches = !is_any_done(sinks);
+  const bool notes_fetches = !is_partly_done;
   if (lowered != nullptr && notes_fetches) notes = note_fetches(*lowered, note_bytes);
   comm::agree(communicator, error, {call, plan.hash, [&plan] { return title_of(plan); }}, largest, &notes);
   internals.runs = epoch;  // the same on all ranks, also after calls that were unlike
@@ -203,7 +205,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
       },
       runtime);
   comm::alone(communicator, [&] {
-    if (is_any_done(sinks)) drop_unneeded(*lowered, communicator);
+    if (is_partly_done) drop_unneeded(*lowered, communicator);
     if (largest[fetches] == 0) return;
     if (notes_fetches && take_fetches(*lowered, notes, note_bytes, communicator.rank(), *service)) return;
     exchange_fetches(*lowered, communicator, *service);
@@ -246,6 +248,12 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   }
   runtime.executor().forget_blocks();
   return kept;
+}
+
+// Whether the stage is a tile program.
+bool is_program(const plan::Stage& stage) {
+  const auto* applied = std::get_if<plan::Applied>(&stage.work);
+  return applied != nullptr && applied->op->is_program() && !applied->one_chunk;
 }
 
 // The least bytes per rank of the plan that is made for a budget of `memory_bytes`, and which task needs them; `given`
@@ -300,6 +308,15 @@ plan::Plan make_plan(const Nodes& nodes) {
   plan::Plan plan = plan_with(plan_options(), nodes);
   check_task_count(plan);
   return plan;
+}
+
+double flop_rate_of_programs(const plan::Plan& plan) {
+  Runtime& runtime = Runtime::current();
+  if (std::ranges::none_of(plan.stages, is_program)) return 0;
+  const int threads = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : 1;
+  double rate[] = {measured_flop_rate(runtime) * threads};
+  runtime.communicator().all_reduce(rate, comm::ReduceOp::sum);
+  return rate[0];
 }
 
 namespace {
@@ -361,14 +378,14 @@ void end_if_planned(const Nodes& nodes, bool write) {
 }
 
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
-                                                  const std::vector<Sink>& sinks, std::string_view call,
-                                                  size_t to_host) {
+                                                  const std::vector<Sink>& sinks, std::string_view call, size_t to_host,
+                                                  SavedStates* states) {
   if (const auto& take_note = Runtime::current().internals().take_note; take_note && !plan.note.empty())
     take_note(note_of(plan));
   const bool write = std::ranges::any_of(sinks, [](const Sink& sink) { return sink.kind == Sink::Kind::write; });
   end_if_planned(nodes, write);
   try {
-    return execute(plan, sinks, call, to_host);
+    return execute(plan, sinks, call, to_host, states);
   } catch (const HostBudgetError&) {
     throw;
   } catch (const local::BudgetError& error) {

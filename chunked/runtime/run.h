@@ -56,10 +56,13 @@ void end_if_planned(const Nodes& nodes, bool write);
 // them. `call`: the public one that this is done for, which must be the same on all ranks. Throws BudgetError, with a
 // budget that works where one byte less does not, where the budget is too small, and CommError where ranks are in
 // different calls. Collective, blocking. The first `to_host` sinks are for host values: where they are small, their
-// arrays are a copy on every rank.
+// arrays are a copy on every rank. `states`: what tile programs go on from, and save.
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
                                                   const std::vector<Sink>& sinks, std::string_view call,
-                                                  size_t to_host = 0);
+                                                  size_t to_host = 0, SavedStates* states = nullptr);
+// Additions and multiplications a second of all ranks in products, the same on every rank; 0 where the plan has no tile
+// program. May measure it. Collective.
+double flop_rate_of_programs(const plan::Plan& plan);
 
 // Computes the nodes in one plan and persists their chunks with their owners. `call`: as in execute(). The first
 // `to_host` of them are to become host values: throws BudgetError, before anything runs, where those do not fit.

@@ -40,6 +40,7 @@ void Runtime::Impl::choose_budget() {
       break;
     case DeviceKind::emulated:
     case DeviceKind::cuda: {
+      local::backend(device.kind).open(device.index);
       const local::DeviceInfo info = local::backend(device.kind).info(device.index);
       int64_t otherwise = part(policy::kDeviceShare, info.free_bytes);
       // It is the host's memory.

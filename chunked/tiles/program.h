@@ -75,6 +75,9 @@ class Program {
   virtual Tiles workspace(const op::ArraySpec& spec) = 0;
   // Tiles that begin as those of an argument, dealt to the ranks in turn.
   virtual Tiles workspace_from(int argument) = 0;
+  // What the tasks so far have made is enough to go on with: here a saved state may be. A hint, of some hundreds at
+  // most.
+  virtual void step() {}
   // One task. All tiles that it changes have one owner; a task that changes none runs where the first tile is that it
   // reads. At most 8 updates.
   virtual void task(const TileKernel& kernel, std::span<const Use> uses, Parameters parameters = {},

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <exception>
 
+#include "quarry/local/memory/pages.h"
+
 namespace quarry::comm {
 namespace {
 
@@ -37,7 +39,7 @@ Offer make_offer(local::Device device, PathUse use) {
     } else if (local::memory_sharing(device.kind) == nullptr) {
       offer.obstacle = "memory of this kind of device is not shared";
     } else {
-      offer.uuid = local::backend(device.kind).info(device.index).uuid;
+      offer.uuid = local::backend(device.kind).identity(device.index).uuid;
     }
   } catch (const local::Error& error) {
     offer.obstacle = error.what();
@@ -49,7 +51,7 @@ Offer make_offer(local::Device device, PathUse use) {
 class Probe {
  public:
   explicit Probe(local::Device device)
-      : device_(device), bytes_(device.kind == local::DeviceKind::cuda ? kCudaBytes : kPageBytes) {
+      : device_(device), bytes_(device.kind == local::DeviceKind::cuda ? kCudaBytes : local::kPageBytes) {
     if (device.kind != local::DeviceKind::cpu) data_ = local::backend(device.kind).allocate_slab(device.index, bytes_);
   }
   ~Probe() {
@@ -63,7 +65,6 @@ class Probe {
 
  private:
   static constexpr int64_t kCudaBytes = int64_t{2} << 20;  // what the driver cuts no further
-  static constexpr int64_t kPageBytes = 4096;
   const local::Device device_;
   const int64_t bytes_;
   void* data_ = nullptr;

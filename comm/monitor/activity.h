@@ -17,8 +17,11 @@ struct Activity {
 Activity& activity();
 
 int64_t processor_ns();  // that all threads of this process have used
+// What of a core a thread that never sleeps gets now: fewer than 1 where more threads are ready than there are cores.
+double core_share();
 
 // Of a run in which nothing has ended for `seconds`, and of which so many tasks are in threads' hands: "computes: ...".
-std::string describe_standstill(int64_t running, double processor_seconds, double seconds);
+// `share`: core_share() there.
+std::string describe_standstill(int64_t running, double processor_seconds, double seconds, double share);
 
 }  // namespace quarry::comm

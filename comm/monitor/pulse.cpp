@@ -18,8 +18,9 @@ static_assert(std::is_trivially_copyable_v<Pulse>);  // it travels as bytes
 Pulse Pulse::of_this_process() {
   const Activity& mine = activity();
   const int64_t looked = mine.looked_ns;
-  return {mine.progress, mine.running, mine.waiting,
-          looked == 0 ? -1 : std::max<int64_t>(local::trace_clock_ns() - looked, 0), comm::processor_ns()};
+  return {mine.progress,        mine.running,
+          mine.waiting,         looked == 0 ? -1 : std::max<int64_t>(local::trace_clock_ns() - looked, 0),
+          comm::processor_ns(), comm::core_share()};
 }
 
 std::string Pulse::to_bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
@@ -127,8 +128,8 @@ std::string PulseBoard::verdict(const PulseReport::Rank& rank, double seconds) c
   if (is_silent(pulse)) {
     return fmt::format("is stuck: its thread of messages has done nothing for {:.3g} s", silent);
   }
-  if (pulse.waiting > 0) return describe_standstill(0, processor, seconds);
-  if (pulse.silent_ns >= 0) return describe_standstill(pulse.running, processor, seconds);
+  if (pulse.waiting > 0) return describe_standstill(0, processor, seconds, pulse.core_share);
+  if (pulse.silent_ns >= 0) return describe_standstill(pulse.running, processor, seconds, pulse.core_share);
   return fmt::format("is outside of quarry's calls, with {:.3g} s of processor time", processor);
 }
 

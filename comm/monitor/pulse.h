@@ -15,6 +15,7 @@ struct Pulse {
   int64_t progress = 0, running = 0, waiting = 0;
   int64_t silent_ns = -1;  // since the run's thread of messages last looked; -1: no run
   int64_t processor_ns = 0;
+  double core_share = 1;
 
   static Pulse of_this_process();
   std::string to_bytes() const;

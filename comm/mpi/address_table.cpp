@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "quarry/comm/mpi/address_list.h"
 #include "quarry/comm/mpi/job.h"
 #include "quarry/local/base/error.h"
 
@@ -59,7 +60,7 @@ std::vector<std::byte> gathered(MPI_Comm comm, const std::vector<std::byte>& min
 }
 
 // Records in any order to the table.
-std::vector<std::byte> table_of(const std::vector<std::byte>& records, int ranks) {
+std::string table_of(const std::vector<std::byte>& records, int ranks) {
   std::vector<std::string_view> addresses(static_cast<size_t>(ranks));
   for (size_t at = 0; at < records.size();) {
     Record record;
@@ -69,22 +70,7 @@ std::vector<std::byte> table_of(const std::vector<std::byte>& records, int ranks
     addresses.at(static_cast<size_t>(record.rank)) = {reinterpret_cast<const char*>(records.data() + at), bytes};
     at += aligned(bytes);
   }
-  std::vector<int64_t> offsets;
-  size_t end = (addresses.size() + 1) * sizeof(int64_t);
-  for (const std::string_view address : addresses) {
-    offsets.push_back(static_cast<int64_t>(end));
-    end += aligned(address.size() + sizeof(int64_t));
-  }
-  offsets.push_back(static_cast<int64_t>(end));
-  std::vector<std::byte> table(end);
-  std::memcpy(table.data(), offsets.data(), offsets.size() * sizeof(int64_t));
-  for (size_t r = 0; r < addresses.size(); ++r) {
-    const auto bytes = static_cast<int64_t>(addresses[r].size());
-    std::byte* const to = table.data() + offsets[r];
-    std::memcpy(to, &bytes, sizeof bytes);
-    std::memcpy(to + sizeof bytes, addresses[r].data(), addresses[r].size());
-  }
-  return table;
+  return pack_addresses(addresses);
 }
 
 // Where the first rank of the host has the table.
@@ -105,17 +91,18 @@ AddressTable::AddressTable(MPI_Comm world, MPI_Comm node, const std::string& min
   std::memcpy(packed.data(), &record, sizeof record);
   std::memcpy(packed.data() + sizeof record, mine.data(), mine.size());
   packed = gathered(node, packed, /*everywhere=*/false);
+  std::string table;  // at the host's first rank
   MPI_Comm first_ranks = MPI_COMM_NULL;
   check(MPI_Comm_split(world, node_rank == 0 ? 0 : MPI_UNDEFINED, /*key=*/rank, &first_ranks), "MPI_Comm_split");
   if (first_ranks != MPI_COMM_NULL) {
     MPI_Comm_set_errhandler(first_ranks, MPI_ERRORS_RETURN);
-    packed = table_of(gathered(first_ranks, packed, /*everywhere=*/true), ranks);
+    table = table_of(gathered(first_ranks, packed, /*everywhere=*/true), ranks);
     MPI_Comm_free(&first_ranks);
   }
-  share(node, packed);
+  share(node, table);
 }
 
-void AddressTable::share(MPI_Comm node, const std::vector<std::byte>& table) {
+void AddressTable::share(MPI_Comm node, const std::string& table) {
   int node_rank = 0;
   check(MPI_Comm_rank(node, &node_rank), "MPI_Comm_rank");
   Place place;
@@ -156,20 +143,15 @@ void AddressTable::share(MPI_Comm node, const std::vector<std::byte>& table) {
     return;
   }
   if (void* const memory = std::exchange(mapped_, nullptr); memory != nullptr) munmap(memory, mapped_bytes_);
-  own_ = node_rank == 0 ? table : std::vector<std::byte>(mapped_bytes_);
+  own_ = node_rank == 0 ? table : std::string(mapped_bytes_, 0);
   check(MPI_Bcast(own_.data(), static_cast<int>(own_.size()), MPI_BYTE, /*root=*/0, node), "MPI_Bcast");
-  table_ = own_.data();
+  table_ = reinterpret_cast<const std::byte*>(own_.data());
 }
 
 AddressTable::~AddressTable() {
   if (mapped_ != nullptr) munmap(mapped_, mapped_bytes_);
 }
 
-std::string_view AddressTable::operator[](int rank) const {
-  int64_t at = 0, bytes = 0;
-  std::memcpy(&at, table_ + static_cast<size_t>(rank) * sizeof at, sizeof at);
-  std::memcpy(&bytes, table_ + at, sizeof bytes);
-  return {reinterpret_cast<const char*>(table_ + at + sizeof bytes), static_cast<size_t>(bytes)};
-}
+std::string AddressTable::operator[](int rank) const { return unpack_address(table_, rank); }
 
 }  // namespace quarry::comm::mpi

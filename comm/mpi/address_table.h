@@ -1,4 +1,5 @@
-// The transport's addresses of all ranks, some hundred bytes each: kept once per host, in memory that its ranks share.
+// The transport's addresses of all ranks, in some twenty bytes each (address_list.h): kept once per host, in memory
+// that its ranks share.
 #pragma once
 
 #include <mpi.h>
@@ -20,16 +21,16 @@ class AddressTable {
   AddressTable(const AddressTable&) = delete;
   AddressTable& operator=(const AddressTable&) = delete;
 
-  std::string_view operator[](int rank) const;
+  std::string operator[](int rank) const;
   bool is_shared() const { return mapped_ != nullptr; }
 
  private:
-  void share(MPI_Comm node, const std::vector<std::byte>& table);
+  void share(MPI_Comm node, const std::string& table);
 
-  const std::byte* table_ = nullptr;  // offsets of the ranks' addresses and of the end, then the addresses
+  const std::byte* table_ = nullptr;  // of pack_addresses()
   void* mapped_ = nullptr;
   size_t mapped_bytes_ = 0;
-  std::vector<std::byte> own_;
+  std::string own_;
 };
 
 }  // namespace quarry::comm::mpi

@@ -92,8 +92,6 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<Job> job, MPI_Comm comm) : job_
 
 MpiCommunicator::~MpiCommunicator() {
   const bool lost = endpoint().is_any_lost();
-  if (nccl_ && lost) nccl_->abort();
-  nccl_.reset();
   endpoint().close_channel(channel_, leaving(std::uncaught_exceptions() > exceptions_));
   const std::lock_guard guard(lock());
   int finalized = 0;
@@ -281,68 +279,5 @@ std::unique_ptr<Request> MpiCommunicator::receive_device(local::DeviceKind kind,
 
 void MpiCommunicator::set_handler(Handler handler) { endpoint().set_handler(channel_, std::move(handler)); }
 void MpiCommunicator::post(int to, std::span<const std::byte> message) { endpoint().post(channel_, to, message); }
-
-void MpiCommunicator::broadcast_device(void* data, int64_t bytes, int root, local::DeviceStream& stream) {
-  if (size_ == 1 || bytes <= 0) return;
-  if (stream.device().kind == local::DeviceKind::cpu) {
-    broadcast(data, bytes, root);
-    return;
-  }
-  if (!nccl_asked_) {
-    nccl_ = make_device_collectives(*this, stream.device());
-    nccl_asked_ = true;
-  }
-  if (nccl_) {
-    nccl_->broadcast(data, bytes, root, stream);
-    if (root == rank_ && size_ > 1) endpoint().count_sent(bytes);
-  } else {
-    broadcast_staged(data, bytes, root, stream);
-  }
-}
-
-// In segments through two pinned buffers: while one is broadcast, the other is copied.
-void MpiCommunicator::broadcast_staged(void* data, int64_t bytes, int root, local::DeviceStream& stream) {
-  constexpr int64_t kStageBytes = int64_t{4} << 20;
-  local::Backend& backend = local::backend(stream.device().kind);
-  struct Stage {
-    local::Backend& backend;
-    void* memory;
-    std::unique_ptr<local::DeviceEvent> copied;
-    Stage(local::Backend& b, local::Device device)
-        : backend(b), memory(b.allocate_pinned(kStageBytes)), copied(b.create_event(device.index)) {}
-    ~Stage() { backend.free_pinned(memory, kStageBytes); }
-  };
-  Stage first(backend, stream.device()), second(backend, stream.device());
-  Stage* stages[] = {&first, &second};
-  auto* device_data = static_cast<std::byte*>(data);
-  const int64_t segments = (bytes + kStageBytes - 1) / kStageBytes;
-  const auto size_of = [&](int64_t segment) { return std::min(kStageBytes, bytes - segment * kStageBytes); };
-  const auto fetch = [&](int64_t segment) {
-    Stage& stage = *stages[segment % 2];
-    stream.copy(stage.memory, device_data + segment * kStageBytes, size_of(segment));
-    stream.record(*stage.copied);
-  };
-  try {
-    if (rank_ == root) fetch(0);
-    for (int64_t segment = 0; segment < segments; ++segment) {
-      Stage& stage = *stages[segment % 2];
-      stage.copied->synchronize();
-      if (rank_ == root && segment + 1 < segments) fetch(segment + 1);
-      broadcast(stage.memory, size_of(segment), root);
-      if (rank_ == root) continue;
-      stream.copy(device_data + segment * kStageBytes, stage.memory, size_of(segment));
-      stream.record(*stage.copied);
-    }
-    stream.synchronize();
-  } catch (...) {
-    // The buffers go away: nothing queued may still use them.
-    try {
-      stream.synchronize();
-    } catch (const local::Error& error) {
-      local::log(local::LogLevel::error, fmt::format("staged broadcast: {}", error.what()));
-    }
-    throw;
-  }
-}
 
 }  // namespace quarry::comm::mpi

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "quarry/comm/communicator.h"
-#include "quarry/comm/device_collectives.h"
 #include "quarry/comm/mpi/job.h"
 
 namespace quarry::comm::mpi {
@@ -59,7 +58,6 @@ class MpiCommunicator : public Communicator {
   void wake() override { endpoint().wake(); }
   int64_t bytes_sent() const override { return endpoint().bytes_sent(); }
 
-  void broadcast_device(void* data, int64_t bytes, int root, local::DeviceStream& stream) override;
   [[noreturn]] void abort(int status) override { job_->abort(status); }
 
  private:
@@ -72,7 +70,6 @@ class MpiCommunicator : public Communicator {
   // Of a call that reads `data` and, where `reads` says so, gives it its result.
   void finish(const char* call, std::span<std::byte> data, bool reads,
               const std::function<int(void* memory, MPI_Request*)>& start);
-  void broadcast_staged(void* data, int64_t bytes, int root, local::DeviceStream& stream);
 
   std::shared_ptr<Job> job_;
   MPI_Comm comm_;
@@ -82,8 +79,6 @@ class MpiCommunicator : public Communicator {
   std::function<bool()> waiting_work_;  // of the thread of collective calls
   const int exceptions_ = std::uncaught_exceptions();
   std::vector<int> node_of_;  // per rank
-  std::unique_ptr<DeviceCollectives> nccl_;
-  bool nccl_asked_ = false;
 };
 
 }  // namespace quarry::comm::mpi

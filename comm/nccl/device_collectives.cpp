@@ -52,7 +52,7 @@ std::string device_collectives_obstacle(Communicator& communicator, local::Devic
   std::string uuid;
   if (device.kind == local::DeviceKind::cuda && nccl_api() != nullptr) {
     try {
-      uuid = local::backend(device.kind).info(device.index).uuid;
+      uuid = local::backend(device.kind).identity(device.index).uuid;
     } catch (const local::Error&) {
       uuid.clear();  // this rank says that it cannot; the error itself appears when the device is used
     }

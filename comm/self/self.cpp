@@ -49,10 +49,6 @@ std::unique_ptr<Request> SelfCommunicator::receive(void* data, int64_t bytes, in
 void SelfCommunicator::set_handler(Handler handler) { endpoint_.set_handler(kChannel, std::move(handler)); }
 void SelfCommunicator::post(int to, std::span<const std::byte> message) { endpoint_.post(kChannel, to, message); }
 
-void SelfCommunicator::broadcast_device(void* /*data*/, int64_t /*bytes*/, int root, local::DeviceStream& /*stream*/) {
-  check_root(root);
-}
-
 void SelfCommunicator::abort(int status) {
   std::fflush(nullptr);
   std::_Exit(status);

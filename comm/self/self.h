@@ -37,7 +37,6 @@ class SelfCommunicator : public Communicator {
   void wake() override { endpoint_.wake(); }
   int64_t bytes_sent() const override { return 0; }
 
-  void broadcast_device(void* data, int64_t bytes, int root, local::DeviceStream& stream) override;
   [[noreturn]] void abort(int status) override;
 
  private:

@@ -141,7 +141,7 @@ class UcpTransport : public UcxTransport {
     return copy;
   }
 
-  void set_addresses(std::function<std::string_view(int)> address_of, std::function<bool(int)> is_on_node) override {
+  void set_addresses(std::function<std::string(int)> address_of, std::function<bool(int)> is_on_node) override {
     address_of_ = std::move(address_of);
     is_on_node_ = std::move(is_on_node);
   }
@@ -307,7 +307,8 @@ class UcpTransport : public UcxTransport {
     ucp_ep_params_t params = {};
     params.field_mask =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<const ucp_address_t*>(address_of_(to).data());
+    const std::string address = address_of_(to);
+    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
     // UCX's shared memory has no peer failure handling, and asking for it would mean TCP inside a node. There a
     // launcher notices at once that a process died and ends the others.
     params.err_mode = is_on_node_(to) ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
@@ -428,7 +429,7 @@ class UcpTransport : public UcxTransport {
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
   bool moves_cuda_ = false;
-  std::function<std::string_view(int)> address_of_;
+  std::function<std::string(int)> address_of_;
   std::function<bool(int)> is_on_node_;
   SpinMutex mutex_;                                  // of the worker and all below
   std::unordered_map<int, Connection> connections_;  // by rank; those of which anything was sent

@@ -16,7 +16,7 @@ class UcxTransport : public Transport {
   virtual std::string address() const = 0;
   // That of a rank, which stays where it is, and whether it shares this one's node; before anything is sent. Asked for
   // when this rank first sends to that one.
-  virtual void set_addresses(std::function<std::string_view(int rank)> address_of,
+  virtual void set_addresses(std::function<std::string(int rank)> address_of,
                              std::function<bool(int rank)> is_on_node) = 0;
 };
 

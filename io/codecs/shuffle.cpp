@@ -11,12 +11,15 @@
 namespace quarry::io {
 namespace {
 
+// A file may say that an item has 4 GiB: of no items no byte is looked at.
 void unshuffle_plain(const std::byte* from, std::byte* to, size_t begin, size_t elements, size_t itemsize) {
+  if (begin == elements) return;
   for (size_t b = 0; b < itemsize; ++b)
     for (size_t e = begin; e < elements; ++e) to[e * itemsize + b] = from[b * elements + e];
 }
 
 void shuffle_plain(const std::byte* from, std::byte* to, size_t begin, size_t elements, size_t itemsize) {
+  if (begin == elements) return;
   for (size_t b = 0; b < itemsize; ++b)
     for (size_t e = begin; e < elements; ++e) to[b * elements + e] = from[e * itemsize + b];
 }

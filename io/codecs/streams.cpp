@@ -153,8 +153,13 @@ size_t encode_blosc(const BloscSettings& settings, Bytes chunk, Out out) {
   const char* compressor = nullptr;
   if (blosc_compcode_to_compname(settings.compressor, &compressor) < 0)
     throw local::NotSupported("this Blosc library lacks the compressor that the data set names");
+  // A file that is changed may have any.
+  if (settings.level < 0 || settings.level > 9 || settings.shuffle < 0 || settings.shuffle > 2)
+    throw local::NotSupported("the data set's parameters of Blosc are none that it takes");
   if (chunk.size() > BLOSC_MAX_BUFFERSIZE) throw local::NotSupported("blosc takes chunks of less than 2 GiB");
-  const int bytes = blosc_compress_ctx(settings.level, settings.shuffle, settings.element, chunk.size(), chunk.data(),
+  // Blosc divides by what a block of elements of no bytes, or larger than the chunk, would have.
+  const size_t element = settings.element > chunk.size() ? 1 : std::max<size_t>(settings.element, 1);
+  const int bytes = blosc_compress_ctx(settings.level, settings.shuffle, element, chunk.size(), chunk.data(),
                                        out.data(), out.size(), compressor, /*blocksize=*/0, /*numinternalthreads=*/1);
   QUARRY_CHECK(bytes > 0);
   return static_cast<size_t>(bytes);

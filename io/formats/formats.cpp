@@ -206,6 +206,13 @@ std::unique_ptr<OutputFile> Format::change(const std::string& file, const std::v
       fmt::format("'{}' is of the format {}: only HDF5 files are appended to or changed in part", file, name()));
 }
 
+void keep_last_of_each(std::vector<PlacedChunk>& chunks) {
+  std::ranges::stable_sort(chunks, {}, &PlacedChunk::number);
+  const auto first = std::unique(chunks.rbegin(), chunks.rend(),
+                                 [](const PlacedChunk& a, const PlacedChunk& b) { return a.number == b.number; });
+  chunks.erase(chunks.begin(), first.base());
+}
+
 std::span<const std::byte> Writer::encode_part(const local::Dims& chunk, const local::Dims& start, const void* from,
                                                const local::Dims& strides, const local::Dims& count,
                                                std::span<std::byte> scratch) const {
@@ -221,6 +228,10 @@ std::vector<std::byte> Writer::encode(const local::Dims& chunk, const void* from
 
 PlacedChunk Writer::place(const local::Dims&, int64_t, std::span<const std::byte>) { QUARRY_CHECK(false); }
 
+std::vector<PlacedChunk> Writer::write_index(int64_t, std::span<const PlacedChunk>, const PlacedChunk*) {
+  QUARRY_CHECK(false);
+}
+
 uint32_t Writer::checksum_written(const local::Region&) const { QUARRY_CHECK(false); }
 uint32_t Writer::checksum_written(const PlacedChunk&) const { QUARRY_CHECK(false); }
 
@@ -231,6 +242,10 @@ std::unique_ptr<OutputFile> Format::resume(const std::string& /*file*/, const st
 
 int64_t OutputFile::reserve(int64_t) { QUARRY_CHECK(false); }
 void OutputFile::add_placed(size_t, std::span<const PlacedChunk>) { QUARRY_CHECK(false); }
+
+int64_t OutputFile::reserve_index(size_t, int64_t) { QUARRY_CHECK(false); }
+
+void OutputFile::finish_index(size_t, std::vector<PlacedChunk>) { QUARRY_CHECK(false); }
 
 std::string Writer::serialize() const { return tagged(format().name(), layout()); }
 

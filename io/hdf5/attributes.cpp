@@ -42,6 +42,11 @@ void write_attributes(hid_t object, const std::map<std::string, Attribute>& attr
       space = check_handle(H5Screate_simple(1, &count, nullptr), "attribute");
       write(name, H5T_IEEE_F64LE, space, values->data());
     }
+    if (const auto* values = std::get_if<std::vector<int64_t>>(&value)) {
+      const hsize_t count = values->size();
+      space = check_handle(H5Screate_simple(1, &count, nullptr), "attribute");
+      write(name, H5T_STD_I64LE, space, values->data());
+    }
   }
 }
 

@@ -147,7 +147,7 @@ void check_stored_sizes(const ChunkIndex& index, const std::vector<Filter>& filt
 class Description {
  public:
   Description(const MetadataFile& file, const Object& object, StoredDataset& out)
-      : object_(object), out_(out), elements_(shape_of(file, object)) {}
+      : file_(file), object_(object), out_(out), elements_(shape_of(file, object)) {}
 
   // `index` gives the chunk index when it is asked.
   template <class Index>
@@ -266,13 +266,18 @@ class Description {
     // Also where the library will read: it believes the sizes that the index states.
     const ChunkIndex& chunks = index(layout.chunk);
     info.stored_bytes = chunks.stored_bytes();
-    if (!indirect_.empty()) return check_stored_sizes(chunks, info.filters, chunk_bytes);
+    if (!indirect_.empty()) {
+      ChunkIndex readable = chunks;
+      readable.read_from([this]() -> const ByteSource& { return file_.metadata.bytes(); });
+      return check_stored_sizes(readable, info.filters, chunk_bytes);
+    }
     out_.storage.kind = Storage::Kind::chunked;
     out_.storage.index = chunks;
     // Arrays inside elements are not cut: chunks keep their numbers.
     out_.storage.index.regrid(info.shape, *info.chunks);
   }
 
+  const MetadataFile& file_;
   const Object& object_;
   StoredDataset& out_;
   const Dims elements_;  // the file's shape
@@ -289,7 +294,7 @@ const ChunkIndex& Describer::chunk_index(const Dims& chunk) {
     const Dataspace& space = *object_.space;
     const ChunkedShape shape{space.shape, space.limits, bytes_of_chunk(chunk, object_.type->bytes),
                              !object_.filters.empty()};
-    index_ = read_chunk_index(in_.metadata.bytes(), in_.metadata.format(), *object_.layout, shape);
+    index_ = read_chunk_index(in_.metadata.bytes(), {in_.metadata.format(), *object_.layout, shape}, most_index_bytes_);
   } catch (const local::Error&) {
     index_error_ = std::current_exception();
     throw;
@@ -422,9 +427,14 @@ Dims library_shape(const std::string& path, int64_t header) {
   return shape;
 }
 
-StoredDataset describe_dataset(const std::string& file, const std::string& path) {
-  const std::string object = normalized_object(path);
-  const auto opened = MetadataFile::open(file);
+StoredDataset describe_dataset(const std::string& file, const std::string& object, int64_t most_index_bytes) {
+  const std::string normalized = normalized_object(object);  // an error of its own, whatever the file
+  return describe_dataset(MetadataFile::open(file), normalized, most_index_bytes);
+}
+
+StoredDataset describe_dataset(const std::shared_ptr<const MetadataFile>& opened, const std::string& path,
+                               int64_t most_index_bytes) {
+  const std::string object = normalized_object(path), &file = opened->path;
   const auto context = [&](const std::exception& error) {
     return fmt::format("'{}' in '{}': {}", object, file, error.what());
   };
@@ -446,7 +456,7 @@ StoredDataset describe_dataset(const std::string& file, const std::string& path)
       case Object::Kind::dataset:
         break;
     }
-    return Describer(*found.file, found.object).describe(file, object, fields);
+    return Describer(*found.file, found.object, most_index_bytes).describe(file, object, fields);
   } catch (const local::TypeError& error) {
     throw local::TypeError(context(error));
   } catch (const local::NotSupported& error) {

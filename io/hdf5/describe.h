@@ -15,11 +15,16 @@
 
 namespace quarry::io::hdf5 {
 
+// Of an index that is held whole where a data set is only read: some 100,000 chunks.
+inline constexpr int64_t kMostIndexBytes = int64_t{1} << 20;
+
 // Describes one data set, or fields of its compound type; its chunk index is read once.
 class Describer {
  public:
-  // What is described is asked for as `object` of `file`.
-  Describer(const MetadataFile& in, const Object& object) : in_(in), object_(object) {}
+  // What is described is asked for as `object` of `file`. Chunk indexes that take more memory than `most_index_bytes`
+  // stay in their file.
+  Describer(const MetadataFile& in, const Object& object, int64_t most_index_bytes = INT64_MAX)
+      : in_(in), object_(object), most_index_bytes_(most_index_bytes) {}
   // `fields` are the names of a field and of fields in it; none: the element itself. Throws TypeError, NotSupported,
   // IoError, and InvalidArgument where there is no such field, all without a name.
   StoredDataset describe(const std::string& file, const std::string& object, const std::vector<std::string>& fields);
@@ -29,12 +34,16 @@ class Describer {
 
   const MetadataFile& in_;
   const Object& object_;
+  const int64_t most_index_bytes_;
   std::optional<ChunkIndex> index_;
   std::exception_ptr index_error_;
 };
 
-// Opens and describes. Throws as Dataset::open.
-StoredDataset describe_dataset(const std::string& file, const std::string& object);
+// Opens and describes; as Describer. Throws as Dataset::open.
+StoredDataset describe_dataset(const std::string& file, const std::string& object,
+                               int64_t most_index_bytes = INT64_MAX);
+StoredDataset describe_dataset(const std::shared_ptr<const MetadataFile>& opened, const std::string& object,
+                               int64_t most_index_bytes = INT64_MAX);
 
 // The data set or group whose path is most like `object`; empty where none is close.
 std::string nearest_object(const MetadataFile& file, const std::string& object);

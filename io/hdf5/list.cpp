@@ -16,6 +16,10 @@ namespace {
 
 constexpr int kMaxDepth = 256;
 constexpr size_t kMaxCandidates = 10000;
+constexpr size_t kMaxLength = 256;  // of names that are worth comparing
+// Of paths and texts of attributes, all together: names of groups and texts of a heap are in the file once, and as
+// often in the list as something is below them or refers to them.
+constexpr int64_t kMostBytes = 64 << 20;
 
 std::string child_path(const std::string& parent, const std::string& name) {
   return parent == "/" ? "/" + name : parent + "/" + name;
@@ -39,7 +43,13 @@ class Lister {
  public:
   Lister(const MetadataFile& in, const std::string& file) : in_(in), file_(file) {}
 
-  void object(const std::string& path, const Object& object, int depth) {
+  void object(const std::string& path, Object object, int depth) {
+    int64_t texts = 0;
+    for (const auto& [name, value] : object.attributes) texts += text_bytes(value);
+    if (!fits(texts)) {
+      object.attributes.clear();
+      object.attributes_reason = "the texts of attributes are too long";
+    }
     if (!object.attributes_reason.empty())
       out_.push_back({path, false, std::nullopt, "an attribute is left out: " + object.attributes_reason});
     ObjectInfo entry;
@@ -63,6 +73,13 @@ class Lister {
   std::vector<ObjectInfo> take() { return std::move(out_); }
 
  private:
+  // Counts what is listed, and leaves out what does not fit.
+  bool fits(int64_t bytes) {
+    if (bytes > kMostBytes - bytes_) return false;
+    bytes_ += bytes;
+    return true;
+  }
+
   void group(const std::string& path, const Object& object, int depth) {
     ObjectInfo entry;
     entry.path = path;
@@ -77,6 +94,12 @@ class Lister {
       } catch (const local::Error& error) {
         entry.note = error.what();
       }
+    }
+    int64_t paths = 0;
+    for (const Link& link : links) paths += std::ssize(path) + 1 + std::ssize(link.name);
+    if (!fits(paths)) {
+      entry.note = "the paths are too long: its contents are not listed";
+      links.clear();
     }
     if (fresh) entry.attributes = object.attributes;
     out_.push_back(std::move(entry));
@@ -95,7 +118,7 @@ class Lister {
   }
 
   void dataset(const std::string& path, const Object& object) {
-    Describer describer(in_, object);
+    Describer describer(in_, object, kMostIndexBytes);
     if (describe(describer, path, path, {})) return;
     // The numbers of a data set of compounds, as data sets of their own.
     fields_of(describer, path, path, *object.type, {}, 1);
@@ -137,6 +160,7 @@ class Lister {
   const std::string& file_;
   std::vector<ObjectInfo> out_;
   std::map<int64_t, std::string> seen_;
+  int64_t bytes_ = 0;
 };
 
 void collect_paths(const MetadataFile& file, const std::string& path, int64_t header, int depth,
@@ -151,6 +175,7 @@ void collect_paths(const MetadataFile& file, const std::string& path, int64_t he
   }
   for (const Link& link : links) {
     if (out.size() >= kMaxCandidates) return;
+    if (path.size() + link.name.size() > kMaxLength) continue;
     const std::string child = child_path(path, link.name);
     out.push_back(child);
     if (link.kind == Link::Kind::hard) collect_paths(file, child, link.header, depth + 1, seen, out);
@@ -163,7 +188,6 @@ std::string nearest_object(const MetadataFile& file, const std::string& object) 
   std::vector<std::string> paths;
   std::set<int64_t> seen;
   collect_paths(file, "/", file.metadata.root(), 0, seen, paths);
-  constexpr size_t kMaxLength = 256;  // of names worth comparing
   std::string best;
   size_t best_distance = std::max<size_t>(2, object.size() / 2);  // farther is no likeness
   const std::string leaf = object.substr(object.rfind('/'));

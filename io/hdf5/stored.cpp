@@ -43,10 +43,20 @@ void put_attribute(ByteWriter& out, const Attribute& attribute) {
   if (const auto* text = std::get_if<std::string>(&attribute)) out.put_string(*text);
   if (const auto* values = std::get_if<std::vector<double>>(&attribute))
     out.put_bytes(std::as_bytes(std::span(*values)));
+  if (const auto* values = std::get_if<std::vector<int64_t>>(&attribute))
+    out.put_bytes(std::as_bytes(std::span(*values)));
   if (const auto* texts = std::get_if<std::vector<std::string>>(&attribute)) {
     out.put<int64_t>(std::ssize(*texts));
     for (const std::string& text : *texts) out.put_string(text);
   }
+}
+
+template <class T>
+std::vector<T> get_numbers(ByteReader& in) {
+  const auto bytes = in.get_bytes();
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
 }
 
 Attribute get_attribute(ByteReader& in) {
@@ -57,12 +67,10 @@ Attribute get_attribute(ByteReader& in) {
       return in.get<double>();
     case 2:
       return in.get_string();
-    case 3: {
-      const auto bytes = in.get_bytes();
-      std::vector<double> values(bytes.size() / sizeof(double));
-      if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(double));
-      return values;
-    }
+    case 3:
+      return get_numbers<double>(in);
+    case 5:
+      return get_numbers<int64_t>(in);
     default: {
       std::vector<std::string> texts(static_cast<size_t>(in.get<int64_t>()));
       for (std::string& text : texts) text = in.get_string();

@@ -23,6 +23,7 @@ using local::DType;
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr int64_t kLongestHeader = 1 << 20;  // of ten thousand fields; NumPy itself reads 10 000 bytes
+constexpr int64_t kMostPaths = 16 << 20;     // bytes of the fields' paths, which repeat the names around them
 constexpr int kDeepest = 32;                 // of literals in each other
 constexpr int64_t kAlignment = 64;           // of the data
 
@@ -346,6 +347,8 @@ class Types {
     const int64_t bytes = field.bytes;
     // Padding has no name.
     if (kind == 'V' && path.ends_with('/')) return bytes;
+    path_bytes_ += std::ssize(path);
+    if (path_bytes_ > kMostPaths) fail("the names of its fields are too long");
     fields_.push_back(std::move(field));
     return bytes;
   }
@@ -381,6 +384,7 @@ class Types {
   }
 
   std::vector<Field>& fields_;
+  int64_t path_bytes_ = 0;
 };
 
 // --- the header ---

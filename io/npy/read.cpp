@@ -15,6 +15,7 @@
 #include "quarry/io/storage/trace.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/message.h"
 
 namespace quarry::io::npy {
 namespace {
@@ -175,9 +176,17 @@ Stored describe(const std::string& file, const std::string& prefix, const Header
   return stored;
 }
 
+// Paths of fields begin with that of their member.
+void check_paths(const std::string& prefix, const Header& header) {
+  constexpr int64_t kMostBytes = 16 << 20;
+  if (std::ssize(prefix) * std::ssize(header.fields) > kMostBytes)
+    throw local::IoError(fmt::format("'{}' is damaged: the names of its fields are too long", local::excerpt(prefix)));
+}
+
 // Adds the array, or a group of the fields of its records.
 void list_fields(const std::string& file, const std::string& prefix, const Header& header,
                  std::vector<ObjectInfo>& out) {
+  check_paths(prefix, header);
   const bool is_record = header.fields.size() != 1 || !header.fields[0].path.empty();
   if (is_record) out.push_back({prefix.empty() ? "/" : prefix, true, std::nullopt, "records"});
   for (const Field& field : header.fields) {
@@ -193,6 +202,7 @@ void list_fields(const std::string& file, const std::string& prefix, const Heade
 // The field of the path behind the prefix. Throws as Dataset::open().
 const Field& chosen_field(const Header& header, const std::string& path, const std::string& file,
                           const std::string& object) {
+  check_paths(object.substr(0, object.size() - path.size()), header);
   std::vector<std::string> names;
   for (const Field& field : header.fields) {
     if (field.path == path) {
@@ -357,18 +367,25 @@ std::shared_ptr<Dataset> open_npz(const std::string& file, const std::string& ob
 }
 
 std::vector<ObjectInfo> list_npz(const std::string& file, const std::string& object) {
+  // Small members may inflate to headers of many fields.
+  constexpr int64_t kMostFields = 100000, kMostBytes = 64 << 20;  // of paths
   const Archive archive(file);
   std::vector<ObjectInfo> out{{"/", true, std::nullopt, ""}};
+  int64_t bytes = 0;
   for (const ZipMember& member : archive.members()) {
     const std::string path = member_path(member.name);
+    if (std::ssize(out) > kMostFields || bytes > kMostBytes) {
+      out.push_back({"/", true, std::nullopt, "too many fields: the other members are not listed"});
+      break;
+    }
     if (archive.find(path) != &member || member.name.ends_with('/')) continue;
     try {
       const Archive::Opened opened = archive.open(member);
       const size_t first = out.size();
       list_fields(file, path, opened.header, out);
-      if (!opened.deflated) continue;
       for (size_t i = first; i < out.size(); ++i) {
-        if (!out[i].dataset) continue;
+        bytes += std::ssize(out[i].path);
+        if (!out[i].dataset || !opened.deflated) continue;
         out[i].dataset->filters = {{Filter::Kind::other, 0, "deflate"}};
         out[i].dataset->stored_bytes = opened.deflated->stored_bytes;
       }

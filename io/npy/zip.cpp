@@ -82,7 +82,12 @@ class Reader {
     out.offset = end.at - static_cast<int64_t>(end.bytes);
     const std::vector<std::byte> bytes = read(file_, out.offset, static_cast<int64_t>(end.bytes));
     Fields fields(bytes);
-    for (uint64_t i = 0; i < end.count; ++i) out.members.push_back(member(fields, out.offset));
+    int64_t room = out.offset;
+    for (uint64_t i = 0; i < end.count; ++i) {
+      out.members.push_back(member(fields, out.offset));
+      room -= out.members.back().stored_bytes;
+      if (room < 0) fail("its members overlap");
+    }
     return out;
   }
 

@@ -16,6 +16,7 @@
 
 #include "quarry/io/saved_job.h"
 #include "quarry/io/storage/inflate.h"
+#include "quarry/io/storage/replacement.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
 
@@ -187,7 +188,10 @@ std::vector<JournalName> journals_of(const std::string& job) {
   return found;
 }
 
-void remove_job(const std::string& job) {
+void remove_job(const std::string& unfinished) {
+  std::error_code error;
+  std::filesystem::remove_all(states_path(unfinished), error);
+  const std::string job = job_path(unfinished);
   if (::access(job.c_str(), F_OK) != 0) return;
   for (const JournalName& journal : journals_of(job)) ::unlink(journal.path.c_str());
   ::unlink(job.c_str());

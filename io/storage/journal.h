@@ -61,8 +61,8 @@ struct JournalName {
   int64_t generation = 0;
 };
 std::vector<JournalName> journals_of(const std::string& job);
-// Removes the journals of a job file, then the file.
-void remove_job(const std::string& job);
+// Removes what runs that can be resumed have kept beside an unfinished output: saved states, journals, the job file.
+void remove_job(const std::string& unfinished);
 
 // Gives a file its content as a whole: it has the old one, or none, until the new one is on the device. Throws IoError.
 void write_durably(const std::string& path, std::string_view content);

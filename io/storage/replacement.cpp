@@ -101,6 +101,7 @@ void sync_folder_of(const std::string& path) {
 
 std::string unfinished_path(const std::string& file) { return real_path(file).value_or(file) + ".partial"; }
 std::string job_path(const std::string& unfinished) { return unfinished + ".job"; }
+std::string states_path(const std::string& unfinished) { return unfinished + ".states"; }
 
 void check_room(int fd, const std::string& name, double bytes, const std::string& note) {
   struct statvfs space;
@@ -193,7 +194,7 @@ void Replacement::open_alone(bool empty) {
       fd_ = fd;
       try {
         partial_.emplace(path, /*kept=*/!empty);
-        if (empty) remove_job(job_path(path));  // of what is overwritten here
+        if (empty) remove_job(path);  // of what is overwritten here
         if (empty && ::ftruncate(fd_, 0) != 0)
           throw local::IoError(fmt::format("cannot write '{}': {}", name_, system_reason(errno)));
       } catch (...) {

@@ -21,6 +21,8 @@ void sync_folder_of(const std::string& path);
 std::string unfinished_path(const std::string& file);
 // Beside it, what a run that can be resumed notes of itself. Gone as soon as another run begins anew.
 std::string job_path(const std::string& unfinished);
+// The folder of its saved states (io/saved_states.h).
+std::string states_path(const std::string& unfinished);
 
 // Throws IoError where the device of an open file or folder has no room for so many bytes of the output `name`. `note`:
 // said of them.

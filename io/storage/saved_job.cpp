@@ -57,6 +57,8 @@ void decode(ByteReader in, WrittenParts& parts) {
 
 }  // namespace
 
+std::string saved_job_version() { return QUARRY_VERSION; }
+
 std::optional<SavedJob> find_saved_job(const std::string& file) {
   const std::string job = job_of(file);
   if (::access(job.c_str(), F_OK) != 0 || ::access(unfinished_path(file).c_str(), F_OK) != 0) return std::nullopt;
@@ -83,7 +85,7 @@ void save_job(const std::string& file, const SavedJob& job) {
   write_durably(job_of(file), journal_record(out.take()));
 }
 
-void remove_saved_job(const std::string& file) { remove_job(job_of(file)); }
+void remove_saved_job(const std::string& file) { remove_job(unfinished_path(file)); }
 
 void check_same_job(const std::string& file, const JobDescription& before, const JobDescription& now) {
   const auto fail = [&](const std::string& what) {

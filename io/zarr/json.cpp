@@ -33,12 +33,18 @@ std::string_view word_of(double value) {
   return value > 0 ? kWords[1] : kWords[2];
 }
 
-// Words outside of texts become marked texts.
-std::string with_marks(const std::string& text) {
+constexpr int kDeepest = 256;  // of lists and objects in each other: copies and texts of values are made recursively
+
+// Words outside of texts become marked texts. Throws IoError for a text that is too deep.
+std::string with_marks(const std::string& text, const std::string& name) {
   std::string out;
   bool in_text = false;
+  int depth = 0;
   for (size_t at = 0; at < text.size();) {
     if (text[at] == '"') in_text = !in_text;
+    if (!in_text && (text[at] == '[' || text[at] == '{') && ++depth > kDeepest)
+      throw local::IoError(fmt::format("'{}' is damaged: it has brackets that are too deep", name));
+    if (!in_text && (text[at] == ']' || text[at] == '}')) --depth;
     size_t taken = in_text && text[at] == '\\' ? 2 : 1;
     std::string_view word;
     for (const std::string_view each : kWords)
@@ -77,7 +83,7 @@ constexpr size_t kRealText = 12;  // of eight bytes, the last character a '='
 
 json parse_object(const std::string& text, const std::string& name) {
   try {
-    json out = json::parse(with_marks(text));
+    json out = json::parse(with_marks(text, name));
     if (!out.is_object()) throw local::IoError(fmt::format("'{}' is damaged: it is no JSON object", name));
     return out;
   } catch (const json::exception& error) {
@@ -137,6 +143,7 @@ json json_of(const Attribute& attribute) {
       return out;
     }
     json operator()(const std::vector<std::string>& values) const { return values; }
+    json operator()(const std::vector<int64_t>& values) const { return values; }
   };
   return std::visit(Maker{}, attribute);
 }

@@ -14,6 +14,10 @@
 
 namespace quarry::local::linalg {
 
+using local::ByIndex;
+using local::ByValue;
+using local::Subset;
+
 using ops::block_diag;
 using ops::cho_factor;
 using ops::cho_solve;

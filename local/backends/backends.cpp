@@ -3,7 +3,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <future>
 #include <string>
+#include <system_error>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cpu/cpu_backend.h"
@@ -23,11 +26,8 @@ std::string own_directory() {
   return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
 }
 
-// Why no GPU can be used, or nothing. The driver is asked before libquarry_cuda brings hundreds of megabytes of CUDA's
-// libraries.
-std::string why_no_gpu() {
-  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (!driver) return "there is no NVIDIA driver (libcuda.so.1 cannot be loaded)";
+// Why no GPU can be used, or nothing. Starts the driver, which takes 0.2 s where there is a GPU.
+std::string why_no_gpu(void* driver) {
   const auto initialise = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
   const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
   if (!initialise || !count) return "libcuda.so.1 is no NVIDIA driver";
@@ -39,6 +39,28 @@ std::string why_no_gpu() {
   return devices > 0 ? std::string() : "no CUDA device is present";
 }
 
+// Whether the driver's own list names a GPU. Where it has none, cuInit() decides.
+bool lists_a_gpu() {
+  std::error_code error;
+  return !std::filesystem::is_empty("/proc/driver/nvidia/gpus", error) && !error;
+}
+
+// libquarry_cuda, with hundreds of megabytes of CUDA's libraries, or why not.
+struct EngineLibrary {
+  void* handle = nullptr;
+  std::string reason;
+
+  static EngineLibrary load() {
+    std::string tried;
+    for (const std::string& path : {own_directory() + "libquarry_cuda.so", std::string("libquarry_cuda.so")}) {
+      if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, ""};
+      const char* error = dlerror();
+      if (tried.empty()) tried = error ? error : path;
+    }
+    return {nullptr, fmt::format("libquarry_cuda cannot be loaded: {}", tried)};
+  }
+};
+
 // The outcome of the one attempt to load the library: a backend or why there is none.
 struct CudaLibrary {
   Backend* backend = nullptr;
@@ -46,23 +68,23 @@ struct CudaLibrary {
   std::string reason;
 
   CudaLibrary() {
-    reason = why_no_gpu();
-    if (!reason.empty()) return;
-    void* library = nullptr;
-    std::string tried;
-    for (const std::string& path : {own_directory() + "libquarry_cuda.so", std::string("libquarry_cuda.so")}) {
-      library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (library) break;
-      const char* error = dlerror();
-      if (tried.empty()) tried = error ? error : path;
-    }
-    if (!library) {
-      reason = fmt::format("libquarry_cuda cannot be loaded: {}", tried);
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!driver) {
+      reason = "there is no NVIDIA driver (libcuda.so.1 cannot be loaded)";
       return;
     }
+    // Only where there is a GPU: then while the driver starts.
+    constexpr auto kAtOnce = std::launch::async | std::launch::deferred;  // deferred where no thread can be started
+    std::future<EngineLibrary> loading;
+    if (lists_a_gpu()) loading = std::async(kAtOnce, &EngineLibrary::load);
+    reason = why_no_gpu(driver);
+    if (!reason.empty()) return;
+    const EngineLibrary engine = loading.valid() ? loading.get() : EngineLibrary::load();
+    reason = engine.reason;
+    if (!engine.handle) return;
     using Factory = Backend* (*)();
-    const auto factory = reinterpret_cast<Factory>(dlsym(library, "quarry_cuda_backend"));
-    const auto sharing_factory = reinterpret_cast<MemorySharing* (*)()>(dlsym(library, "quarry_cuda_sharing"));
+    const auto factory = reinterpret_cast<Factory>(dlsym(engine.handle, "quarry_cuda_backend"));
+    const auto sharing_factory = reinterpret_cast<MemorySharing* (*)()>(dlsym(engine.handle, "quarry_cuda_sharing"));
     if (!factory || !sharing_factory) {
       reason = "libquarry_cuda has no quarry_cuda_backend or quarry_cuda_sharing: it is of another version";
       return;

@@ -50,6 +50,7 @@ QUARRY_LAPACK(geqrt, geqrt, geqrt)
 QUARRY_LAPACK(form_q, orgqr, ungqr)
 QUARRY_LAPACK(gesdd, gesdd, gesdd)
 QUARRY_LAPACK(eigh, syevd, heevd)
+QUARRY_LAPACK(eigh_some, syevr, heevr)
 QUARRY_LAPACK(geev, geev, geev)
 QUARRY_LAPACK(gbsv, gbsv, gbsv)
 QUARRY_LAPACK(pbsv, pbsv, pbsv)
@@ -283,8 +284,70 @@ void run_one(const Svd& task, int64_t p, const Pieces& sizes, const Work& work) 
     task.info[p] = gesdd<T>(svd_job(task), m, n, matrix<T>(task.a, p), m, values, u, m, vh, n, space, lwork, integers);
 }
 
+// Of a subset, by relatively robust representations or bisection: it makes vectors elsewhere than in the matrix.
+template <class T>
+struct SomeEigen {
+  lapack_int n, first = 1, last = 0;  // numbers from 1
+  Real<T> low = 0, high = 0;
+  char job, range, triangle;
+  int64_t most;
+
+  explicit SomeEigen(const Eigh& task)
+      : n(narrow(task.a.rows)),
+        job(task.vectors ? 'V' : 'N'),
+        range(std::holds_alternative<ByIndex>(*task.subset) ? 'I' : 'V'),
+        triangle(task.triangle == Triangle::lower ? 'L' : 'U'),
+        most(most_of(*task.subset, task.a.rows)) {
+    if (const auto* by_index = std::get_if<ByIndex>(&*task.subset)) {
+      first = narrow(by_index->first + 1), last = narrow(by_index->last + 1);
+    } else {
+      low = static_cast<Real<T>>(std::get<ByValue>(*task.subset).low);
+      high = static_cast<Real<T>>(std::get<ByValue>(*task.subset).high);
+    }
+  }
+  int64_t vector_bytes() const { return job == 'V' ? bytes_of<T>(n * most) : 0; }
+  int64_t support() const { return 2 * std::max<int64_t>(most, 1); }  // of vectors: integers
+  lapack_int run(T* a, lapack_int* found, Real<T>* values, T* vectors, lapack_int* supports, T* work, lapack_int lwork,
+                 Real<T>* reals, lapack_int real_count, lapack_int* integers, lapack_int integer_count) const {
+    const Real<T> by_default = 0;
+    if constexpr (is_complex_v<T>)
+      return eigh_some<T>(job, range, triangle, n, a, n, low, high, first, last, by_default, found, values, vectors, n,
+                          supports, work, lwork, reals, real_count, integers, integer_count);
+    else
+      return eigh_some<T>(job, range, triangle, n, a, n, low, high, first, last, by_default, found, values, vectors, n,
+                          supports, work, lwork, integers, integer_count);
+  }
+};
+template <class T>
+Pieces some_pieces(const Eigh& task) {
+  const SomeEigen<T> some(task);
+  T answer(0);
+  Real<T> reals(0);
+  lapack_int integers = 0, found = 0;
+  some.run(nullptr, &found, nullptr, nullptr, nullptr, &answer, -1, &reals, -1, &integers, -1);
+  const int64_t real_bytes = is_complex_v<T> ? bytes_of<Real<T>>(wanted(reals)) : 0;
+  return {bytes_of<T>(wanted(answer)) + some.vector_bytes(), real_bytes,
+          bytes_of<lapack_int>(integers + some.support())};
+}
+template <class T>
+void run_some(const Eigh& task, int64_t p, const Pieces& sizes, const Work& work) {
+  const SomeEigen<T> some(task);
+  T* const a = matrix<T>(task.a, p);
+  const auto vectors = reinterpret_cast<T*>(work[0]);
+  const auto supports = reinterpret_cast<lapack_int*>(work[2]);
+  lapack_int found = 0;
+  task.info[p] = some.run(a, &found, static_cast<Real<T>*>(task.values) + p * some.n, vectors, supports,
+                          vectors + some.vector_bytes() / static_cast<int64_t>(sizeof(T)),
+                          work_size(sizes[0] - some.vector_bytes(), sizeof(T)), reinterpret_cast<Real<T>*>(work[1]),
+                          work_size(sizes[1], sizeof(Real<T>)), supports + some.support(),
+                          narrow(sizes[2] / static_cast<int64_t>(sizeof(lapack_int)) - some.support()));
+  task.found[p] = found;
+  if (task.vectors) std::copy(vectors, vectors + found * int64_t{some.n}, a);
+}
+
 template <class T>
 Pieces pieces(const Eigh& task) {
+  if (task.subset) return some_pieces<T>(task);
   const lapack_int n = narrow(task.a.rows);
   const char job = task.vectors ? 'V' : 'N', triangle = task.triangle == Triangle::lower ? 'L' : 'U';
   T answer(0);
@@ -302,6 +365,7 @@ Pieces pieces(const Eigh& task) {
 }
 template <class T>
 void run_one(const Eigh& task, int64_t p, const Pieces& sizes, const Work& work) {
+  if (task.subset) return run_some<T>(task, p, sizes, work);
   const lapack_int n = narrow(task.a.rows), lwork = work_size(sizes[0], sizeof(T));
   const char job = task.vectors ? 'V' : 'N', triangle = task.triangle == Triangle::lower ? 'L' : 'U';
   const auto values = static_cast<Real<T>*>(task.values) + p * n;

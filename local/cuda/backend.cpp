@@ -11,6 +11,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/cuda/check.h"
 #include "quarry/local/cuda/engine.h"
+#include "quarry/local/cuda/pinned.h"
 #include "quarry/local/cuda/stream.h"
 
 namespace quarry::local::cuda {
@@ -58,7 +59,7 @@ class CudaBackend final : public Backend {
     return std::min(count, kMaxDevices);
   }
 
-  DeviceInfo info(int index) override {
+  DeviceInfo identity(int index) override {
     check_index(index);
     cudaDeviceProp properties;
     QUARRY_CUDA_CALL(cudaGetDeviceProperties(&properties, index));
@@ -66,6 +67,11 @@ class CudaBackend final : public Backend {
     info.name = properties.name;
     info.uuid = uuid_text(properties.uuid);
     info.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+    return info;
+  }
+
+  DeviceInfo info(int index) override {
+    DeviceInfo info = identity(index);
     info.free_bytes = in_use_[static_cast<size_t>(index)] ? -1 : nvml_free_bytes(info.uuid);
     if (info.free_bytes < 0) {
       begin_use(index);
@@ -76,6 +82,8 @@ class CudaBackend final : public Backend {
     }
     return info;
   }
+
+  void open(int index) override { begin_use(index); }
 
   void* allocate_slab(int index, int64_t bytes) override {
     refuse_slab_in_capture(bytes);
@@ -101,19 +109,10 @@ class CudaBackend final : public Backend {
     refuse_slab_in_capture(bytes);
     // Pinned memory belongs to a context: that of the device this process already works on.
     begin_use(last_used_);
-    void* data = nullptr;
-    const cudaError_t status = cudaHostAlloc(&data, static_cast<size_t>(bytes), cudaHostAllocPortable);
-    if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();
-      throw OutOfMemory(fmt::format("cudaHostAlloc: no {} bytes of pinned host memory", bytes));
-    }
-    check(status, "cudaHostAlloc");
-    return data;
+    return pinned_.allocate(bytes);
   }
 
-  void free_pinned(void* data, int64_t) noexcept override {
-    if (data != nullptr) cudaFreeHost(data);
-  }
+  void free_pinned(void* data, int64_t) noexcept override { pinned_.free(data); }
 
   std::unique_ptr<DeviceStream> create_stream(int index, StreamRole role) override {
     begin_use(index);
@@ -181,6 +180,7 @@ class CudaBackend final : public Backend {
 
   std::array<std::atomic<bool>, kMaxDevices> in_use_{};  // has a context of this process
   std::atomic<int> last_used_ = 0;
+  PinnedMemory pinned_;
 };
 
 }  // namespace

@@ -66,7 +66,7 @@ class CudaSharing final : public MemorySharing {
   }
 
   std::string link(int index, const std::string& uuid) override {
-    const std::string own = quarry_cuda_backend()->info(index).uuid;
+    const std::string own = quarry_cuda_backend()->identity(index).uuid;
     if (own == uuid) return "the same GPU";
     const std::string link = nvml_link(own, uuid);
     return link.empty() ? "peer access" : link;

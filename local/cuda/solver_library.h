@@ -126,6 +126,7 @@ inline DType polar_type(DType dtype, int64_t n) {
 }
 // Several at a time, so that no offset in the library passes 32 bits.
 inline int64_t at_once(const Eigh& task) {
+  if (task.subset) return 1;
   constexpr int64_t kMostElements = int64_t{1} << 30;
   const int64_t n = task.a.rows;
   return batched(task.a.count, n) ? std::clamp<int64_t>(kMostElements / (n * n), 1, task.a.count) : 1;
@@ -141,6 +142,28 @@ inline bool by_syevj(const Eigh& task, int64_t count) {
 
 struct WorkBytes {
   size_t device = 0, host = 0;
+};
+
+// What Xsyevdx is told of a subset.
+struct EigenRange {
+  cusolverEigRange_t kind = CUSOLVER_EIG_RANGE_I;
+  int64_t first = 1, last = 1;  // numbers from 1
+  double low = 0, high = 0;
+  float low_single = 0, high_single = 0;
+  bool is_double;
+
+  EigenRange(const Subset& subset, DType dtype) : is_double(itemsize(real_type(dtype)) == 8) {
+    if (const auto* by_index = std::get_if<ByIndex>(&subset)) {
+      first = by_index->first + 1, last = by_index->last + 1;
+      return;
+    }
+    kind = CUSOLVER_EIG_RANGE_V;
+    low = std::get<ByValue>(subset).low, high = std::get<ByValue>(subset).high;
+    low_single = static_cast<float>(low), high_single = static_cast<float>(high);
+  }
+  // In the host's memory.
+  void* lower() { return is_double ? static_cast<void*>(&low) : &low_single; }
+  void* upper() { return is_double ? static_cast<void*>(&high) : &high_single; }
 };
 
 class Library {
@@ -208,7 +231,13 @@ class Library {
     const cublasFillMode_t fill = fill_mode(task.triangle);
     const cudaDataType type = data_type(task.dtype), values_type = data_type(real_type(task.dtype));
     WorkBytes bytes;
-    if (count > 1)
+    if (task.subset) {
+      EigenRange range(*task.subset, task.dtype);
+      int64_t found = 0;
+      QUARRY_CUDA_CALL(cusolverDnXsyevdx_bufferSize(solver(), params(), mode, range.kind, fill, n, type, any(), n,
+                                                    range.lower(), range.upper(), range.first, range.last, &found,
+                                                    values_type, any(), type, &bytes.device, &bytes.host));
+    } else if (count > 1)
       QUARRY_CUDA_CALL(cusolverDnXsyevBatched_bufferSize(solver(), params(), mode, fill, n, type, any(), n, values_type,
                                                          any(), type, &bytes.device, &bytes.host, count));
     else

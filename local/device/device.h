@@ -150,6 +150,10 @@ class Backend {
   virtual DeviceKind kind() const = 0;
   virtual int device_count() = 0;  // 0 where the kind cannot be used here
   virtual DeviceInfo info(int index) = 0;
+  // The same but for free_bytes, which may take tens of milliseconds to find out for the first time.
+  virtual DeviceInfo identity(int index) { return info(index); }
+  // Makes what all work on the device needs, a GPU's context: half a gigabyte. Then info() can ask the device itself.
+  virtual void open(int /*index*/) {}
   // Raw memory, for slabs only (slow, may synchronise). Throws OutOfMemory. On the CPU the pages are not touched.
   virtual void* allocate_slab(int index, int64_t bytes) = 0;
   virtual void free_slab(int index, void* data, int64_t bytes) noexcept = 0;

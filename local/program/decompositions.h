@@ -9,10 +9,12 @@
 // are then unspecified, those of the other matrices are not touched by it.
 #pragma once
 
+#include <optional>
 #include <variant>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/program/engine.h"
+#include "quarry/local/program/subset.h"
 
 namespace quarry::local {
 
@@ -98,7 +100,9 @@ struct Svd {
   int32_t* info;
 };
 // Eigenvalues, ascending, of Hermitian a, of which one triangle is read; a becomes the eigenvectors (in columns) or, if
-// they are not asked for, is overwritten. a is finite.
+// they are not asked for, is overwritten. a is finite. Of a `subset` alone: its eigenvalues are the first of each
+// matrix's n in `values`, its eigenvectors the first columns of a, what is behind them is unspecified, and `found`, one
+// for each matrix on the device, says how many there are.
 struct Eigh {
   DType dtype;
   Triangle triangle;
@@ -106,7 +110,14 @@ struct Eigh {
   MatrixStack a;
   void* values;  // of real_type(dtype)
   int32_t* info;
+  std::optional<Subset> subset = std::nullopt;
+  int32_t* found = nullptr;
 };
+// The most eigenvalues that a subset of n may have.
+inline int64_t most_of(const Subset& subset, int64_t n) {
+  const auto* range = std::get_if<ByIndex>(&subset);
+  return range != nullptr ? range->last - range->first + 1 : n;
+}
 // Eigenvalues of general a, which is overwritten, and its eigenvectors of length 1 where vectors.data is given. Those
 // of real matrices lie as in LAPACK's geev: real and imaginary part in two columns for each conjugate pair. a is
 // finite.

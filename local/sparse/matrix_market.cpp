@@ -38,7 +38,9 @@ struct Header {
 // The lines of a text by number, comments and blank ones left out.
 class Lexer {
  public:
-  Lexer(std::string_view text, std::string name) : text_(text), name_(std::move(name)) {}
+  // `beyond`: bytes of the file that follow after the text.
+  Lexer(std::string_view text, std::string name, int64_t first_line = 1, int64_t beyond = 0)
+      : text_(text), name_(std::move(name)), line_(first_line - 1), beyond_(beyond) {}
 
   [[noreturn]] void fail(const std::string& problem) const {
     throw IoError(fmt::format("{}:{}: {}", name_, line_, problem));
@@ -90,13 +92,15 @@ class Lexer {
     const std::string_view left = word();
     if (!left.empty()) fail(fmt::format("'{}' follows after the numbers of the line", left));
   }
-  size_t remaining_bytes() const { return text_.size() - std::min(at_, text_.size()); }
+  int64_t at() const { return static_cast<int64_t>(std::min(at_, text_.size())); }  // where the next line begins
+  int64_t line() const { return line_; }
+  int64_t remaining_bytes() const { return std::ssize(text_) - at() + beyond_; }
 
  private:
   std::string_view text_, rest_;
   std::string name_;
   size_t at_ = 0;
-  int64_t line_ = 0;
+  int64_t line_, beyond_;
 };
 
 std::string lower(std::string_view text) {
@@ -156,7 +160,7 @@ Header read_header(Lexer& in) {
   check_symmetry(in, header);
   if (!header.coordinate) header.entries = array_entries(header);
   // Every entry takes two bytes at least: sizes that the file cannot hold are not believed.
-  if (header.entries > static_cast<int64_t>(in.remaining_bytes() / 2 + 1))
+  if (header.entries > in.remaining_bytes() / 2 + 1)
     in.fail(fmt::format("the header tells of {} entries, more than the file can hold", header.entries));
   return header;
 }
@@ -189,20 +193,23 @@ void check_end(Lexer& in) {
 }
 
 template <class T>
-SparseArray read_coordinates(Lexer& in, const Header& header) {
-  std::vector<int64_t> rows, columns;
+struct Elements {
+  std::vector<int64_t> rows, columns;  // counted from 0
   std::vector<T> values;
-  const size_t expected = static_cast<size_t>(header.entries) * (header.symmetry == Symmetry::general ? 1 : 2);
-  rows.reserve(expected);
-  columns.reserve(expected);
-  values.reserve(expected);
-  const auto put = [&](int64_t row, int64_t column, const T& value) {
+
+  void reserve(int64_t entries, const Header& header) {
+    const size_t expected = static_cast<size_t>(entries) * (header.symmetry == Symmetry::general ? 1 : 2);
+    rows.reserve(expected);
+    columns.reserve(expected);
+    values.reserve(expected);
+  }
+  void put(int64_t row, int64_t column, const T& value) {
     rows.push_back(row - 1);
     columns.push_back(column - 1);
     values.push_back(value);
-  };
-  for (int64_t k = 0; k < header.entries; ++k) {
-    if (!in.next()) in.fail(fmt::format("the file ends after {} of {} entries", k, header.entries));
+  }
+  // The entry of the line, and what mirrors it.
+  void read(Lexer& in, const Header& header) {
     const auto row = in.number<int64_t>("the row"), column = in.number<int64_t>("the column");
     if (row < 1 || row > header.rows) in.fail(fmt::format("row {} is not between 1 and {}", row, header.rows));
     if (column < 1 || column > header.columns)
@@ -217,11 +224,21 @@ SparseArray read_coordinates(Lexer& in, const Header& header) {
     put(row, column, value);
     if (header.symmetry != Symmetry::general && row != column) put(column, row, mirrored(value, header.symmetry));
   }
+};
+
+template <class T>
+SparseArray read_coordinates(Lexer& in, const Header& header) {
+  Elements<T> elements;
+  elements.reserve(header.entries, header);
+  for (int64_t k = 0; k < header.entries; ++k) {
+    if (!in.next()) in.fail(fmt::format("the file ends after {} of {} entries", k, header.entries));
+    elements.read(in, header);
+  }
   check_end(in);
   const Dims shape{header.rows, header.columns};
-  const DType index = index_dtype_for(shape, static_cast<int64_t>(values.size()));
-  return SparseArray(Format::coo, shape, from_vector(values), cast(from_vector(rows), index),
-                     cast(from_vector(columns), index));
+  const DType index = index_dtype_for(shape, std::ssize(elements.values));
+  return SparseArray(Format::coo, shape, from_vector(elements.values), cast(from_vector(elements.rows), index),
+                     cast(from_vector(elements.columns), index));
 }
 
 // Column by column; of a symmetric array the lower triangle.
@@ -247,6 +264,67 @@ NdArray read_array(Lexer& in, const Header& header) {
   return from_vector(values, Dims{header.rows, header.columns});
 }
 
+// f.operator()<T>() with the type of the values.
+template <class F>
+auto with_value_type(Field field, const F& f) {
+  switch (field) {
+    case Field::integer:
+      return f.template operator()<int64_t>();
+    case Field::complex:
+      return f.template operator()<std::complex<double>>();
+    case Field::real:
+    case Field::pattern:
+      return f.template operator()<double>();
+  }
+  __builtin_unreachable();
+}
+
+Header header_of(const MatrixMarketInfo& info) {
+  Header header;
+  header.coordinate = info.format == "coordinate";
+  header.field = parse_name<Field>(kFields, info.field).value();
+  header.symmetry = parse_name<Symmetry>(kSymmetries, info.symmetry).value();
+  header.rows = info.rows;
+  header.columns = info.columns;
+  header.entries = info.entries;
+  return header;
+}
+
+// The lines of a file up to the one of sizes; and how many bytes follow.
+std::pair<std::string, int64_t> file_head(const std::string& path) {
+  constexpr size_t kStep = 1 << 16;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw IoError(fmt::format("{}: cannot be opened", path));
+  std::string text;
+  bool is_end = false;
+  const auto line_end = [&](size_t from) {  // reads on until there is one
+    for (;;) {
+      const size_t end = text.find('\n', from);
+      if (end != std::string::npos) return end + 1;
+      if (is_end) return text.size();
+      const size_t before = text.size();
+      text.resize(before + kStep);
+      file.read(text.data() + before, kStep);
+      if (file.bad()) throw IoError(fmt::format("{}: cannot be read", path));
+      text.resize(before + static_cast<size_t>(file.gcount()));
+      is_end = file.gcount() < static_cast<std::streamsize>(kStep);
+    }
+  };
+  for (size_t at = line_end(0); at < text.size() || !is_end;) {
+    const size_t end = line_end(at);
+    const size_t word = text.find_first_not_of(" \t\r", at);
+    const bool is_sizes = word < end && text[word] != '\n' && text[word] != '%';
+    at = end;
+    if (is_sizes || (is_end && at == text.size())) {
+      text.resize(at);
+      break;
+    }
+  }
+  file.clear();
+  file.seekg(0, std::ios::end);
+  return {std::move(text), static_cast<int64_t>(file.tellg()) - std::ssize(text)};
+}
+
 std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw IoError(fmt::format("{}: cannot be opened", path));
@@ -264,30 +342,61 @@ std::variant<SparseArray, NdArray> mmread_text(std::string_view text, const std:
     if (header.coordinate) return read_coordinates<T>(in, header);
     return read_array<T>(in, header);
   };
-  switch (header.field) {
-    case Field::integer:
-      return read.template operator()<int64_t>();
-    case Field::complex:
-      return read.template operator()<std::complex<double>>();
-    case Field::real:
-    case Field::pattern:
-      return read.template operator()<double>();
-  }
-  __builtin_unreachable();
+  return with_value_type(header.field, read);
 }
 
 std::variant<SparseArray, NdArray> mmread(const std::string& path) { return mmread_text(file_text(path), path); }
 
+DType MatrixMarketInfo::dtype() const {
+  return with_value_type(parse_name<Field>(kFields, field).value(), []<class T>() { return dtype_of_v<T>; });
+}
+
 MatrixMarketInfo mminfo(const std::string& path) {
-  const std::string text = file_text(path);
-  Lexer in(text, path);
+  const auto [text, beyond] = file_head(path);
+  Lexer in(text, path, /*first_line=*/1, beyond);
   const Header header = read_header(in);
   return {header.rows,
           header.columns,
           header.entries,
           header.coordinate ? "coordinate" : "array",
           kFields[static_cast<size_t>(header.field)],
-          kSymmetries[static_cast<size_t>(header.symmetry)]};
+          kSymmetries[static_cast<size_t>(header.symmetry)],
+          in.at(),
+          in.line()};
+}
+
+MatrixMarketCounts mmcount(std::string_view text, const MatrixMarketInfo& info) {
+  MatrixMarketCounts counts;
+  counts.lines = std::count(text.begin(), text.end(), '\n');
+  const bool mirrors = info.symmetry != kSymmetries[static_cast<size_t>(Symmetry::general)];
+  Lexer in(text, "");
+  while (in.next()) {
+    ++counts.entries;
+    ++counts.elements;
+    if (!mirrors) continue;
+    // What is no number is said by who reads the line.
+    const auto row = in.word(), column = in.word();
+    int64_t i = 0, j = 0;
+    const auto number = [](std::string_view word, int64_t& value) {
+      if (word.starts_with('+')) word.remove_prefix(1);
+      std::from_chars(word.data(), word.data() + word.size(), value);
+    };
+    number(row, i), number(column, j);
+    if (i != j) ++counts.elements;
+  }
+  return counts;
+}
+
+MatrixMarketElements mmread_lines(std::string_view text, const MatrixMarketInfo& info, const std::string& name,
+                                  int64_t first_line) {
+  const Header header = header_of(info);
+  Lexer in(text, name, first_line);
+  return with_value_type(header.field, [&]<class T>() -> MatrixMarketElements {
+    Elements<T> elements;
+    elements.reserve(std::count(text.begin(), text.end(), '\n') + 1, header);
+    while (in.next()) elements.read(in, header);
+    return {from_vector(elements.rows), from_vector(elements.columns), from_vector(elements.values)};
+  });
 }
 
 // ---- Writing ----
@@ -353,9 +462,9 @@ struct Writer {
 };
 
 // The elements of a host array, one after the other.
-class Elements {
+class HostElements {
  public:
-  explicit Elements(const NdArray& array)
+  explicit HostElements(const NdArray& array)
       : host_(array.to(kCpu).copy(default_context(kCpu))), bytes_(static_cast<const char*>(host_.raw())) {}
   Scalar operator[](int64_t i) const { return Scalar::load(host_.dtype(), bytes_ + i * host_.itemsize()); }
 
@@ -376,7 +485,7 @@ void write_file(const std::string& path, const std::string& text) {
 std::string mmwrite_text(const SparseArray& a, const MatrixMarketOptions& options) {
   Writer writer(a.dtype(), "coordinate", options);
   const Triplets t = row_triplets(canonical(a));
-  const Elements rows(t.major), columns(t.minor), values(t.data);
+  const HostElements rows(t.major), columns(t.minor), values(t.data);
   int64_t count = 0;
   for (int64_t k = 0; k < t.data.size(); ++k) count += writer.wants(rows[k].as_int64(), columns[k].as_int64()) ? 1 : 0;
   writer.text += fmt::format("{} {} {}\n", a.rows(), a.columns(), count);
@@ -396,7 +505,7 @@ std::string mmwrite_text(const NdArray& a, const MatrixMarketOptions& options) {
   Writer writer(a.dtype(), "array", options);
   if (writer.field == Field::pattern) throw InvalidArgument("field: an array has values: pattern is not possible");
   const int64_t rows = a.shape()[0], columns = a.shape()[1];
-  const Elements values(a);
+  const HostElements values(a);
   writer.text += fmt::format("{} {}\n", rows, columns);
   for (int64_t column = 0; column < columns; ++column)
     for (int64_t row = 0; row < rows; ++row)

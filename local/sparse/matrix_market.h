@@ -17,13 +17,32 @@ namespace quarry::local::sparse {
 struct MatrixMarketInfo {
   int64_t rows = 0, columns = 0, entries = 0;  // entries: lines of numbers
   std::string format, field, symmetry;
+  int64_t begin = 0, header_lines = 0;  // bytes and lines up to the entries
+
+  DType dtype() const;  // of the values that mmread() makes
 };
+// Reads as much of the file as the line of sizes needs.
 MatrixMarketInfo mminfo(const std::string& path);
 
 // COO of float64, int64 or complex128 (pattern: ones of float64), both triangles of a symmetric matrix; a dense array
 // for array format. On the current device.
 std::variant<SparseArray, NdArray> mmread(const std::string& path);
 std::variant<SparseArray, NdArray> mmread_text(std::string_view text, const std::string& name = "<text>");
+
+// Parts of a file in coordinate format: whole lines behind the one of sizes, comments and blank ones among them.
+struct MatrixMarketCounts {
+  int64_t lines = 0, entries = 0;  // all that end in the text, and those of numbers
+  int64_t elements = 0;            // entries and what mirrors them
+};
+// Reads no values and finds no mistakes.
+MatrixMarketCounts mmcount(std::string_view text, const MatrixMarketInfo& info);
+struct MatrixMarketElements {
+  NdArray row, col, data;  // int64, int64, and values as mmread()'s
+};
+// The elements of both triangles, on the current device. Throws as mmread(), where the text begins with the line
+// `first_line` of the file.
+MatrixMarketElements mmread_lines(std::string_view text, const MatrixMarketInfo& info, const std::string& name,
+                                  int64_t first_line);
 
 struct MatrixMarketOptions {
   std::string comment = {};

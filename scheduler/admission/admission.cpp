@@ -37,10 +37,14 @@ void Admission::end_run() {
 }
 
 bool Admission::may_admit() {
+  if (head_ >= task_count_) return false;
+  // Reads that no thread has begun would hold device memory in vain: fresh one, which takes time to get.
+  if (on_device_ && live_.has_enough_ready(QueueKind::io) && graph_->task(task_at(head_)).queue == QueueKind::io)
+    return false;
   const int64_t most = on_device_ ? kRunAheadOfDevice : kRunAhead;
   if (live_.count() >= most) far_ahead_ = true;
   if (live_.count() <= most - kAdmittedTogether) far_ahead_ = false;
-  return head_ < task_count_ && !far_ahead_;
+  return !far_ahead_;
 }
 
 std::exception_ptr Admission::admit_tasks() {
@@ -101,6 +105,7 @@ bool Admission::try_admit(TaskId id, int64_t order) {
     // The bytes are free, but in pieces: wait for what runs, then move blocks out of the segments one by one, last the
     // task's own inputs. When nothing lies in them there is room for a segment in which everything fits.
     blocks_.unreserve(need);
+    if (!is_worth_growing()) return false;
     // What nothing in this run reads any more.
     if (blocks_.spilling_bytes() == 0 && blocks_.evict_farthest(BlockTable::kNever - 1)) continue;
     if (may_get_memory()) return false;
@@ -110,14 +115,21 @@ bool Admission::try_admit(TaskId id, int64_t order) {
 
 bool Admission::try_place(const Graph::Task& task, int64_t bytes, void** scratch) {
   try {
-    return place(task, scratch) || (tiers_.segments().make_room(bytes) && place(task, scratch));
+    const bool may_grow = is_worth_growing();
+    return place(task, may_grow, scratch) ||
+           (may_grow && tiers_.segments().make_room(bytes) && place(task, may_grow, scratch));
   } catch (...) {
     blocks_.unreserve(bytes);
     throw;
   }
 }
 
-bool Admission::place(const Graph::Task& task, void** scratch) {
+bool Admission::is_worth_growing() const {
+  return load() != Blocks::Load::ample ||
+         tiers_.segments().taken_bytes() < local::memory_policy::ample_bytes(tiers_.memory_budget.limit_bytes());
+}
+
+bool Admission::place(const Graph::Task& task, bool may_grow, void** scratch) {
   placed_.clear();
   const std::span<const BlockId> outputs = graph_->outputs(task);
   for (size_t i = 0; i < outputs.size(); ++i)
@@ -146,7 +158,7 @@ bool Admission::place(const Graph::Task& task, void** scratch) {
         auto& [data, charge] = placed_[i];
         if ((charge > small) != large) continue;
         const bool at_top = large && i + 1 == placed_.size();
-        data = charge == 0 ? tiers_.nothing() : segments.allocate(charge, at_top);
+        data = charge == 0 ? tiers_.nothing() : segments.allocate(charge, at_top, may_grow);
         fits = data != nullptr;
       }
     }

@@ -37,6 +37,8 @@ class Admission {
   void pause() { has_more_ = false; }
   bool is_at_end() const { return head_ == task_count_; }
   Blocks::Load load() const {
+    constexpr int64_t kAmple = 8;
+    if (live_.count() >= kAmple * busy_tasks_) return Blocks::Load::ample;
     if (live_.count() >= busy_tasks_) return Blocks::Load::busy;
     return live_.count() > 0 ? Blocks::Load::some : Blocks::Load::idle;
   }
@@ -47,10 +49,12 @@ class Admission {
   bool may_admit();
   bool try_admit(TaskId task, int64_t order);
   bool may_get_memory() const;
+  // Whether the next task is worth memory that is not at hand.
+  bool is_worth_growing() const;
   // A place for the task's blocks and scratch, which need so many bytes. Throws OutOfMemory, with what was reserved
   // given back, where the device does not have them.
   bool try_place(const Graph::Task& task, int64_t bytes, void** scratch);
-  bool place(const Graph::Task& task, void** scratch);
+  bool place(const Graph::Task& task, bool may_grow, void** scratch);
   // Those that it needs in the compute tier.
   std::span<const BlockId> pinned_inputs(const Graph::Task& task) const {
     return task.visits ? std::span<const BlockId>() : graph_->inputs(task);

@@ -66,6 +66,11 @@ class LiveTasks {
     tasks_.remove(index);
   }
 
+  // Whether the queue's threads will have something to begin for a while.
+  bool has_enough_ready(QueueKind kind) const {
+    constexpr size_t kForEachThread = 4;
+    return queues_[kind].size() >= kForEachThread * static_cast<size_t>(queues_[kind].threads);
+  }
   int64_t expected_ns(int32_t index) const { return times.expected_ns(tasks_[index].body); }
   void make_ready(int32_t index) {
     LiveTask& live = (*this)[index];

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <sys/mman.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -12,45 +11,22 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
 #include "quarry/local/memory/memory_resource.h"
+#include "quarry/local/memory/pages.h"
 
 namespace quarry::scheduler {
 namespace {
 
-constexpr int64_t kPageBytes = 4096;
-constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 constexpr int64_t kSmallBytes = 32 << 10;
 // The C++ heap is asked to return its free pages when this much has come and gone.
 constexpr int64_t kTrimBytes = 32 << 20;
-
-void* map_pages(int64_t bytes) {
-  const auto map = [](int64_t length) {
-    return mmap(nullptr, static_cast<size_t>(length), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  };
-  if (bytes < 2 * kHugePageBytes) {
-    void* data = map(bytes);
-    return data == MAP_FAILED ? nullptr : data;
-  }
-  // Aligned to huge pages: one fault for 512 pages.
-  void* raw = map(bytes + kHugePageBytes);
-  if (raw == MAP_FAILED) return nullptr;
-  const auto begin = reinterpret_cast<uintptr_t>(raw);
-  const uintptr_t aligned = (begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-  if (aligned > begin) munmap(raw, aligned - begin);
-  const uintptr_t end = begin + static_cast<uintptr_t>(bytes + kHugePageBytes);
-  const uintptr_t used_end = aligned + static_cast<uintptr_t>(bytes);
-  if (end > used_end) munmap(reinterpret_cast<void*>(used_end), end - used_end);
-  void* data = reinterpret_cast<void*>(aligned);
-  madvise(data, static_cast<size_t>(bytes), MADV_HUGEPAGE);
-  return data;
-}
 
 }  // namespace
 
 CachedMemory::Source CachedMemory::pages() {
   Source source;
-  source.take = map_pages;
-  source.give_back = [](void* data, int64_t bytes) { munmap(data, static_cast<size_t>(bytes)); };
-  source.granule_bytes = kPageBytes;
+  source.take = local::map_pages;
+  source.give_back = local::unmap_pages;
+  source.granule_bytes = local::kPageBytes;
   source.small_bytes = kSmallBytes;
   return source;
 }

@@ -49,6 +49,7 @@ bool Blocks::evict_for(int64_t bytes, int64_t before_order, Load load) {
   for (;;) {
     const int64_t free_bytes = reserved_.free_bytes();
     if (free_bytes >= bytes) return true;
+    if (load == Load::ample) return false;
     int64_t least_use = before_order;
     const bool comes = free_bytes + freed_soon_bytes_ + spilling_bytes_ >= bytes;
     if (comes) {

@@ -108,9 +108,9 @@ class Blocks {
   // --- eviction ---
 
   // Evicts until so many bytes are free, blocks whose next use is farthest first and after `before_order`; false where
-  // that is not so now. -1: for staging memory. Tasks that are admitted: none, some, or so many that every thread is at
-  // work.
-  enum class Load : uint8_t { idle, some, busy };
+  // that is not so now. -1: for staging memory. Tasks that are admitted: none, some, so many that every thread is at
+  // work, or several times as many: then nothing is worth moving to run further ahead.
+  enum class Load : uint8_t { idle, some, busy, ample };
   bool evict_for(int64_t bytes, int64_t before_order, Load load);
   // One block; false where there is none. The second: one of those named.
   bool evict_farthest(int64_t before_order);

@@ -37,10 +37,10 @@ bool DeviceSegments::is_empty(size_t slot) const {
   return segment.data != nullptr && !segment.recalled && gaps_.is_gap(position_of(slot), segment.bytes);
 }
 
-void* DeviceSegments::allocate(int64_t bytes, bool at_top) {
+void* DeviceSegments::allocate(int64_t bytes, bool at_top, bool may_grow) {
   int64_t at = gaps_.take(bytes, at_top);
   if (at < 0) {
-    if (!grow(bytes)) return nullptr;
+    if (!may_grow || !grow(bytes)) return nullptr;
     at = gaps_.take(bytes, at_top);
   }
   return slots_[static_cast<size_t>(at >> kSlotShift)].data + (at & ((int64_t{1} << kSlotShift) - 1));

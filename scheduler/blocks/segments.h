@@ -36,10 +36,10 @@ class DeviceSegments {
   DeviceSegments(const DeviceSegments&) = delete;
   DeviceSegments& operator=(const DeviceSegments&) = delete;
 
-  // Null where no gap is long enough and no segment can be had: nothing that lies there makes way. Short-lived pieces
-  // (scratch) go to the top, so that they do not split what blocks leave behind. Throws OutOfMemory where the device
-  // does not have what the limit allows.
-  void* allocate(int64_t bytes, bool at_top);
+  // Null where no gap is long enough and no segment can be had, or is not wanted: nothing that lies there makes way.
+  // Short-lived pieces (scratch) go to the top, so that they do not split what blocks leave behind. Throws OutOfMemory
+  // where the device does not have what the limit allows.
+  void* allocate(int64_t bytes, bool at_top, bool may_grow = true);
   void deallocate(void* data, int64_t bytes);
   // Gives segments in which nothing lies back for one of so many bytes, whose pieces then fit in any order; false where
   // they are too few, or others have them open: see is_recalling(). Throws as allocate() does.

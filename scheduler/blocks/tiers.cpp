@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/pages.h"
 #include "quarry/local/memory/policy.h"
 
 namespace quarry::scheduler {
@@ -15,11 +16,10 @@ static_assert(local::memory_policy::kBounceUnit % SpillFile::kPieceBytes == 0);
 
 CachedMemory::Source host_source(const ExecutorConfig& config, local::Backend& backend) {
   if (config.device.kind == local::DeviceKind::cpu) return CachedMemory::pages();
-  constexpr int64_t kPageBytes = 4096;
   CachedMemory::Source pinned;
   pinned.take = [&backend](int64_t bytes) { return backend.allocate_pinned(bytes); };
   pinned.give_back = [&backend](void* data, int64_t bytes) { backend.free_pinned(data, bytes); };
-  pinned.granule_bytes = kPageBytes;
+  pinned.granule_bytes = local::kPageBytes;
   return pinned;
 }
 

@@ -219,6 +219,7 @@ void Core::run(Graph& graph, const std::function<void()>& watch, const ShortRun*
     }
     if (watch_device(guard)) continue;
     guard.wait_for(run_wake_, kTick);
+    let_long_tasks_be();
     for (WorkQueue& queue : queues_) queue.note_overdue();
     advance();
   }
@@ -227,6 +228,8 @@ void Core::run(Graph& graph, const std::function<void()>& watch, const ShortRun*
     guard.unlock();
     synchronize_streams();
     guard.lock();
+    // Another thread may have begun to read a block meanwhile.
+    while (!is_run_over()) guard.wait_for(run_wake_, kTick);
   }
   end_run();
   guard.unlock();

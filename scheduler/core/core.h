@@ -170,6 +170,7 @@ class Core {
   void look_for_work(Guard& guard, const Worker& worker);
   bool take_back(Worker& worker);
   bool take_back_others(const Worker& worker);
+  void let_long_tasks_be();
   bool others_have_more(const Worker& worker) const;
   void run_tasks(Guard& guard, Worker& worker, int32_t first);
   int64_t fill_round(Worker& worker, int32_t first, int64_t round_ns, int most);

@@ -37,7 +37,9 @@ struct Worker {
   size_t turns = 1, turn = 0;
   std::unique_ptr<BounceBuffer> bounce;  // io queue of device kinds
   std::array<Slot, kMostTasks> slots;
-  int count = 0;  // slots in use
+  int count = 0;                // slots in use
+  bool in_short_round = false;  // counted in its queue's in_short_rounds
+  bool seen_in_round = false;   // in this round by let_long_tasks_be()
   alignas(64) std::atomic<int> next{kMostTasks};
   std::vector<IssuedRound> issued;  // device kinds: the round's, per stream
 };

@@ -164,6 +164,19 @@ bool Core::take_back(Worker& worker) {
   return any;
 }
 
+// A thread may be at a task that takes long for once, with more in its round, and those that could have it asleep: they
+// are not woken for what a thread will be back for in no time.
+void Core::let_long_tasks_be() {
+  for (const auto& worker : workers_) {
+    WorkQueue& queue = queues_[worker->queue];
+    if (!worker->in_short_round || queue.threads == 1) continue;
+    if (!std::exchange(worker->seen_in_round, true)) continue;
+    worker->in_short_round = false;
+    --queue.in_short_rounds;
+    take_back(*worker);
+  }
+}
+
 bool Core::take_back_others(const Worker& worker) {
   bool any = false;
   for (const auto& other : workers_) {
@@ -202,6 +215,8 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   const int64_t round_ns = keeps_busy ? kQueueRoundNs : on_device_ ? kDeviceRoundNs : kRoundNs;
   const int most = on_stream ? Worker::kMostTasks : Worker::kMostTasks / 2;
   const bool is_short = fill_round(worker, first, round_ns, most) < kRoundNs;
+  worker.seen_in_round = false;
+  worker.in_short_round = is_short;
   if (is_short) ++queue.in_short_rounds;
   const int total = worker.count;
   const bool alone = queue.threads == 1;  // nobody takes anything back
@@ -242,7 +257,7 @@ void Core::run_tasks(Guard& guard, Worker& worker, int32_t first) {
   if (on_device_) record_events(worker, done);
 
   guard.lock();
-  if (is_short) --queue.in_short_rounds;
+  if (std::exchange(worker.in_short_round, false)) --queue.in_short_rounds;
   take_back(worker);
   queue.short_tasks = now_ns - begin_ns <= done * kShortNs;
   for (int i = 0; i < done; ++i) finish(worker, worker.slots[static_cast<size_t>(i)]);

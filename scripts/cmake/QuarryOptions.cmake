@@ -8,6 +8,7 @@ option(QUARRY_UCX "Carry point-to-point traffic over UCX" ON)
 option(QUARRY_FFTW "Transforms on the CPU by FFTW (GPL); by slower code of our own otherwise" ON)
 option(QUARRY_TESTS "Build the tests" ON)
 set(QUARRY_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
+option(QUARRY_FUZZ "Build what scripts/fuzz runs, with Clang, and nothing else" OFF)
 option(QUARRY_PRECOMPILED_HEADERS "Precompile other libraries' headers, once per target" ON)
 option(BUILD_SHARED_LIBS "Build the layers as shared libraries" ON)
 
@@ -37,7 +38,7 @@ target_compile_options(quarry_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-psabi -Wno-restrict -ffp-contract=off -fvisibility-inlines-hidden>)
 if(QUARRY_SANITIZE)
   # GCC 12 takes members of std::variant for uninitialised in code with checks.
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${QUARRY_SANITIZE}> $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${QUARRY_SANITIZE}> $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   add_link_options(-fsanitize=${QUARRY_SANITIZE})
 endif()
 

@@ -155,6 +155,12 @@ class Spilling(Budget):
         self.ok("eval", "sum(w.T @ w)", "-i", "w=w.h5:/x", "--memory", "80MiB", "--device", "cpu", "--threads", "2", "--stats", "s.json", env=self.env)
         self.assertEqual(self.stats()["spilled_bytes"], 0)
 
+    def test_partial_results_of_a_large_product_are_not_spilled(self):
+        self.data("a.h5", 2048, 2048)  # 32 MiB, as is the result
+        arguments = ["eval", "a @ a", "-i", "a=a.h5:/x", "-o", "p.h5", "--chunks", "256,256"]
+        self.ok(*arguments, "--memory", "28MiB", "--device", "cpu", "--threads", "1", "--stats", "s.json", env=self.env)
+        self.assertLess(self.stats()["spilled_bytes"], 120 << 20)  # as their operands come, and written at the end: 202 MiB
+
     def test_a_spill_folder_that_fills_is_an_error_and_leaves_no_output(self):
         self.data("x.h5", 16384, 1024)
         done = self.limited("eval", "x.T.rechunk((64, -1)) + 1", "-i", "x=x.h5:/x", "-o", "o.h5", "--memory", "24MiB")

@@ -177,6 +177,21 @@ class Storing(CliTest):
         self.ok("eval", "x + 1", "-i", "x=a.h5:/x", "-o", "a.h5:/x", "--overwrite")
         np.testing.assert_array_equal(self.read("a.h5", "x"), self.x + 1)
 
+    def test_the_index_of_many_chunks(self):
+        x = np.arange(70000.0).reshape(350, 200)
+        for kind, libver in [("tree", "earliest"), ("array", "latest")]:
+            for ranks in [0, 2, 3]:
+                with h5py.File(self.path("o.h5"), "w", libver=libver) as file:
+                    file["before"] = [1, 2]
+                self.ok("eval", "(arange(70000.).reshape(350, 200), arange(70000.).reshape(350, 200)[:, ::-1].astype(float32))", "-o", "o.h5:/r", "--out-filter", "deflate:1", "--out-chunks", "3,4", ranks=ranks)
+                with h5py.File(self.path("o.h5"), "r+") as file:
+                    for name, expected in [("r.0", x), ("r.1", x[:, ::-1].astype(np.float32))]:
+                        data = file[name]
+                        self.assertEqual(data.id.get_num_chunks(), 117 * 50, kind)
+                        np.testing.assert_array_equal(data[...], expected, kind)
+                        data[100:110] = 7  # the library goes on with the index
+                        np.testing.assert_array_equal(data[90:120, 3], np.where((np.arange(90, 120) >= 100) & (np.arange(90, 120) < 110), 7, expected[90:120, 3]), kind)
+
     def test_chunks_and_filters(self):
         self.ok("eval", "x", "-i", "x=a.h5:/x", "-o", "o.h5", "--out-chunks", "2,3", "--out-filter", "deflate:6,shuffle")
         with h5py.File(self.path("o.h5")) as file:

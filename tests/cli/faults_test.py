@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from support import QUARRY, CliTest, main, np, slowness
+from support import QUARRY, CliTest, core_share, main, np, slowness
 
 FAULTS = pathlib.Path(QUARRY).with_name("mpi_faults")  # tests/mpi/faults.cpp
 CALLS = ["sum", "mean", "product", "persist", "rechunk", "to_host", "store", "open", "quantile", "unique", "statistics", "rng", "explain"]
@@ -122,14 +122,14 @@ class Faults(CliTest):
                 self.ends(how, rank, "rechunk", ranks=3, delay=3000)
 
     def test_a_rank_that_does_not_come_back_is_named(self):
-        for how, least, most in [("compute", 0.2, 100), ("sleep", 0, 0.2)]:
+        for how, least, most in [("compute", 0.2, 100), ("sleep", 0, 0.2)]:  # of a core
             process = self.start(how, 1, "sum", ranks=3, env={"QUARRY_WATCHDOG": "2"}, program=FAULTS)
             text, end = "", time.time() + HANGS
             while not (said := re.search(r"no rank has made progress for ([\d.]+) s: rank 1 \(.*\) is outside of quarry's calls, with ([\d.e-]+) s of processor time\n", text)):
                 self.assertLess(time.time(), end, text)
                 text += process.stderr.readline()
             share = float(said.group(2)) / float(said.group(1))
-            self.assertTrue(least <= share <= most, text)
+            self.assertTrue(least * core_share() <= share <= most, text)
             self.end_processes()
             process.communicate(timeout=HANGS)
 

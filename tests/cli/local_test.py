@@ -128,7 +128,7 @@ class Scripts(Local):
 
     def test_thousands_of_lines_are_fast(self):
         lines = [f"v{i} = add([1, 2, 3], {i}) * 2.5 + sum([1, 2])" for i in range(4000)]
-        self.ok("eval", "--local", "-f", self.script(*lines), "-o", "o.h5", cpu_limit=20)  # about 2 of the processor
+        self.ok("eval", "--local", "-f", self.script(*lines), "-o", "o.h5", cpu_limit=10)  # about 1 of the processor
         with h5py.File(self.path("o.h5")) as file:
             self.assertEqual(len(file), 4000)
             np.testing.assert_array_equal(file["v3999"][()], np.array([4000, 4001, 4002]) * 2.5 + 3)

@@ -148,10 +148,10 @@ class RanksLost(CliTest):
         lines, end = "", time.time() + TIMEOUT
         while not re.search(said, lines) and time.time() < end and process.poll() is None:
             lines += process.stderr.readline()
-        self.assertRegex(lines, said)
         pids = ranks_of(job).values()
         process.send_signal(signal.SIGINT)
         lines += process.communicate(timeout=TIMEOUT)[1]
+        self.assertRegex(lines, said)
         self.assertNotEqual(process.returncode, 0)
         end = time.time() + LIMIT
         while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.time() < end:

@@ -145,6 +145,12 @@ def slowness(ranks, env=None):
     return max(1, (time.time() - begin) / idle)
 
 
+def core_share():
+    """What of a core a thread that never sleeps gets now."""
+    load, _, _, ready, _ = pathlib.Path("/proc/loadavg").read_text().split()
+    return min(1, os.cpu_count() / max(float(load), int(ready.split("/")[0])))
+
+
 def run_one(test):
     """Its result and what is to be said about it."""
     text, begin = io.StringIO(), time.time()

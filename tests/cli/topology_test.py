@@ -29,7 +29,7 @@ class Topology(CliTest):
         text = self.topology(*options, "--peer-copies", "off")
         self.assertRegex(text, r"(?m)^  0 on \S+: emulated:0 .*\n  1 on \S+: emulated:1 ")  # a rank's number among those of its host
         self.assertRegex(text, r"0 <- 1: staged \(\w+\); no peer-copy: copies between devices are turned off; ")
-        self.assertIn("collectives on device memory: through pinned memory (", text)
+        self.assertIn("NCCL, for programs with device memory of their own: ", text)
         self.assertIn("messages of device memory: auto (--device-messages), which the transport moves", text)  # an emulated device's
         text = self.topology(*options, "--peer-copies", "off", "--device-messages", "on")
         self.assertRegex(text, r"0 <- 1: device-message \(single runs of at least 64 KiB; \w+\), else staged \(\w+\); ")

@@ -18,8 +18,9 @@
 #include "quarry/io/hdf5/parse/chunk_index.h"
 #include "quarry/io/hdf5/parse/metadata.h"
 #include "quarry/io/hdf5/parse/object.h"
-#include "quarry/io/hdf5/parse/object_header.h"
 #include "tests/fuzz/mutants.h"
+#include "tests/fuzz/read_all.h"
+#include "tests/fuzz/samples.h"
 #include "tests/support/source_file.h"
 #include "tests/unit/io/hdf5/io_test.h"
 
@@ -34,51 +35,16 @@ namespace quarry::io {
 namespace {
 
 using test::checked_bytes;
-using test::h5;
-using test::H5File;
+using test::compare_parts;
+using test::IndexedFile;
+using test::IndexedKind;
+using test::kNewerKinds;
 using test::load;
+using test::make_samples;
+using test::Memory;
 using test::Original;
 using test::save;
 using test::use_file;
-
-void make_samples(const std::string& file, bool latest, hsize_t user_block) {
-  H5File f(file, latest, user_block);
-  std::vector<int32_t> data(20 * 20);
-  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<int32_t>(i);
-  const hid_t i32 = H5T_STD_I32LE;
-  f.write("/plain", {20, 20}, i32, i32, data.data());
-  f.write("/g/chunked", {20, 20}, H5T_STD_I32BE, i32, data.data(), {.chunk = Dims{7, 6}});
-  f.write("/g/filtered", {20, 20}, i32, i32, data.data(),
-          {.chunk = Dims{7, 6}, .deflate = 4, .shuffle = true, .fletcher32 = true, .fill = data.data() + 5});
-  f.write("/compact", {5}, i32, i32, data.data(), {.compact = true});
-  const hid_t complex = h5(H5Tcreate(H5T_COMPOUND, 16));
-  h5(H5Tinsert(complex, "r", 0, H5T_IEEE_F64LE));
-  h5(H5Tinsert(complex, "i", 8, H5T_IEEE_F64LE));
-  f.write("/complex", {10}, complex, complex, data.data());
-  const hsize_t pair[] = {2};
-  const hid_t record = h5(H5Tcreate(H5T_COMPOUND, 16));
-  h5(H5Tinsert(record, "day", 0, H5T_STD_I32LE));
-  h5(H5Tinsert(record, "prices", 4, h5(H5Tarray_create2(H5T_IEEE_F32LE, 1, pair))));
-  f.write("/g/table", {12}, record, record, data.data(), {.chunk = Dims{5}, .deflate = 1});
-  const hid_t boolean = h5(H5Tenum_create(H5T_STD_I8LE));
-  for (int8_t value : {0, 1}) h5(H5Tenum_insert(boolean, value ? "TRUE" : "FALSE", &value));
-  f.write("/bool", {10}, boolean, boolean, data.data());
-  const hid_t named = h5(H5Tcopy(H5T_IEEE_F32BE));
-  h5(H5Tcommit2(f.id(), "/type", named, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
-  f.write("/named", {10}, named, H5T_NATIVE_INT, data.data());
-  const hid_t dataset = h5(H5Dopen2(f.id(), "/plain", H5P_DEFAULT));
-  const hid_t scalar = h5(H5Screate(H5S_SCALAR)), text = h5(H5Tcopy(H5T_C_S1));
-  h5(H5Tset_size(text, H5T_VARIABLE));
-  const char* const word = "degrees";
-  hid_t attribute = h5(H5Acreate2(dataset, "units", text, scalar, H5P_DEFAULT, H5P_DEFAULT));
-  h5(H5Awrite(attribute, text, &word));
-  H5Aclose(attribute);
-  attribute = h5(H5Acreate2(dataset, "number", H5T_STD_I16BE, scalar, H5P_DEFAULT, H5P_DEFAULT));
-  h5(H5Awrite(attribute, i32, data.data()));
-  H5Aclose(attribute);
-  H5Dclose(dataset);
-  h5(H5Lcreate_soft("/plain", f.id(), "/soft", H5P_DEFAULT, H5P_DEFAULT));
-}
 
 // Beyond what the process has: data that is read, blocks of chunks, and 64 MiB for whatever else.
 constexpr int64_t kMoreBytes = 128 << 20;
@@ -186,21 +152,6 @@ TEST(MutationTest, OlderFormat) { run_mutations(false, 0, 3000); }
 TEST(MutationTest, UserBlock) { run_mutations(false, 512, 500); }
 TEST(MutationTest, NewerFormat) { run_mutations(true, 0, 500); }
 
-// A file in memory.
-class Memory final : public ByteSource {
- public:
-  explicit Memory(Bytes bytes) : bytes_(std::move(bytes)) {}
-  int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
-  void read_at(int64_t offset, std::span<std::byte> to) const override {
-    ASSERT_GE(offset, 0);
-    ASSERT_LE(static_cast<uint64_t>(offset) + to.size(), bytes_.size());
-    if (!to.empty()) std::memcpy(to.data(), bytes_.data() + offset, to.size());
-  }
-
- private:
-  const Bytes bytes_;
-};
-
 void put(Bytes& bytes, size_t at, uint64_t value, int width) {
   for (int i = 0; i < width; ++i) bytes.at(at + static_cast<size_t>(i)) = static_cast<std::byte>(value >> 8 * i);
 }
@@ -222,12 +173,15 @@ void put_node(Bytes& bytes, size_t at, int level, const std::vector<std::array<u
   }
 }
 
-hdf5::ChunkIndex parse(const Bytes& bytes, int64_t root = 0) {
+hdf5::IndexPlace place_of(int64_t root = 0) {
   hdf5::LayoutMessage layout;
   layout.kind = hdf5::LayoutMessage::Kind::chunked;
   layout.address = root;
   layout.chunk = {4, 4};
-  return hdf5::read_chunk_index(Memory(bytes), {}, layout, {.shape = {8, 8}, .limits = {8, 8}, .chunk_bytes = 64});
+  return {{}, layout, {.shape = {8, 8}, .limits = {8, 8}, .chunk_bytes = 64}};
+}
+hdf5::ChunkIndex parse(const Bytes& bytes, int64_t root = 0) {
+  return hdf5::read_chunk_index(Memory(bytes), place_of(root));
 }
 
 TEST(ChunkIndexTest, ReadsATreeAndRefusesDamagedOnes) {
@@ -266,6 +220,31 @@ TEST(ChunkIndexTest, ReadsATreeAndRefusesDamagedOnes) {
   Bytes shrunk = good;
   put(shrunk, 1024 + 24 + 8, 8, 8);
   EXPECT_EQ(parse(shrunk).count(), 2);
+}
+
+// The bitmap of a fixed array may say that a page is there that would begin beyond 64 bits.
+TEST(ChunkIndexTest, RefusesPagesBeyond64Bits) {
+  constexpr int64_t kPage = int64_t{1} << 40, kPages = 450000, kElementBytes = 8 + 8 + 4;
+  constexpr size_t kHead = 4 + 1 + 1 + 1 + 1 + 8 + 8, kBlock = 64;
+  constexpr size_t kBlockBytes = 4 + 1 + 1 + 8 + kPages / 8;
+  Bytes file(kBlock + kBlockBytes + 4);
+  std::memcpy(file.data(), "FAHD", 4);
+  put(file, 5, /*filtered=*/1, 1);
+  put(file, 6, kElementBytes, 1);
+  put(file, 7, /*page_bits=*/40, 1);
+  put(file, 8, kPages * kPage, 8);
+  put(file, 16, kBlock, 8);
+  put(file, kHead, hdf5::metadata_checksum(std::span(file).first(kHead)), 4);
+  std::memcpy(file.data() + kBlock, "FADB", 4);
+  put(file, kBlock + 5, 1, 1);
+  file[kBlock + kBlockBytes - 1] = std::byte{1};  // the last page
+  put(file, kBlock + kBlockBytes, hdf5::metadata_checksum(std::span(file).subspan(kBlock, kBlockBytes)), 4);
+  hdf5::IndexPlace place = place_of();
+  place.layout.index = hdf5::LayoutMessage::Index::fixed_array;
+  place.layout.chunk = {1};
+  place.data = {.shape = {kPages * kPage}, .limits = {kPages * kPage}, .chunk_bytes = 1, .filtered = true};
+  const std::string message = message_of<local::IoError>([&] { hdf5::read_chunk_index(Memory(file), place); });
+  EXPECT_NE(message.find("a chunk index of wild size"), std::string::npos) << message;
 }
 
 // Entries of any kind, by number or not, are found again, also after a way through bytes.
@@ -324,49 +303,35 @@ TEST(ChunkIndexTest, SurvivesNoise) {
   put_node(base, 0, 1, {{64, 0, 0, 0, 512}, {64, 0, 4, 0, 1024}});
   put_node(base, 512, 0, {{64, 0, 0, 0, 1600}, {64, 0, 0, 4, 1664}});
   put_node(base, 1024, 0, {{64, 0, 4, 4, 1728}});
-  int read = 0;
+  int read = 0, in_file = 0;
   for (unsigned seed = 0; seed < 20000; ++seed) {
     std::mt19937 random(seed);
     Bytes bytes = base;
     for (unsigned i = 0; i <= seed % 5; ++i) bytes[random() % 1200] = static_cast<std::byte>(random());
     try {
       read += parse(bytes).count() > 0;
+      in_file += compare_parts(Memory(bytes), place_of());
     } catch (const local::IoError&) {
     }
   }
   EXPECT_GT(read, 1000);
+  EXPECT_GT(in_file, 1000);
 }
 
 // The indexes of HDF5 1.10 are guarded by checksums, which damage by intent knows as well: here they are always right.
 TEST(ChunkIndexTest, NewerKindsSurviveNoiseWithGoodChecksums) {
-  struct Kind {
-    Dims shape, limits, chunk;
-    bool filtered;
-  };
-  const Kind kinds[] = {{{40, 30}, {50, 64}, {6, 7}, false}, {{4000}, {4000}, {2}, true},
-                        {{600}, {-1}, {1}, false},           {{30, 40}, {30, -1}, {3, 1}, true},
-                        {{60, 50}, {-1, -1}, {1, 1}, false}, {{30, 40}, {-1, -1}, {3, 2}, true}};
   const test::TempDir dir;
   const std::string file = dir / "a.h5";
-  for (const Kind& kind : kinds) {
-    std::vector<int32_t> data(static_cast<size_t>(local::element_count(kind.shape)), 5);
-    H5File f(file, /*latest=*/true);
-    f.write("/x", kind.shape, H5T_STD_I32LE, H5T_STD_I32LE, data.data(),
-            {.chunk = kind.chunk, .deflate = kind.filtered ? 1 : -1, .limits = kind.limits});
-    H5O_info_t info;
-    h5(H5Oget_info_by_name2(f.id(), "/x", &info, H5O_INFO_BASIC, H5P_DEFAULT));
-    f.close();
-    const Bytes base = load(file);
-    hdf5::ChunkedShape shape{kind.shape, kind.limits, 4 * local::element_count(kind.chunk), kind.filtered};
-    for (int64_t& limit : shape.limits)
-      if (limit < 0) limit = hdf5::kUnlimited;
+  for (const IndexedKind& kind : kNewerKinds) {
+    const IndexedFile indexed(file, kind);
+    const Bytes& base = indexed.bytes;
     std::vector<std::pair<size_t, size_t>> blocks;
     const std::string text(reinterpret_cast<const char*>(base.data()), base.size());
     for (const char* const signature : {"FAHD", "FADB", "EAHD", "EAIB", "EASB", "EADB", "BTHD", "BTIN", "BTLF"})
       for (size_t at = text.find(signature); at != std::string::npos; at = text.find(signature, at + 1))
         if (const size_t bytes = checked_bytes(base, at)) blocks.emplace_back(at, bytes);
     ASSERT_GE(blocks.size(), 2u);
-    int read = 0;
+    int read = 0, in_file = 0;
     for (unsigned seed = 0; seed < 3000; ++seed) {
       std::mt19937 random(seed);
       Bytes bytes = base;
@@ -377,12 +342,14 @@ TEST(ChunkIndexTest, NewerKindsSurviveNoiseWithGoodChecksums) {
       }
       try {
         const Memory source(bytes);
-        const auto layout = hdf5::read_layout_message(source, {}, static_cast<int64_t>(info.addr));
-        read += hdf5::read_chunk_index(source, {}, layout, shape).count() > 0;
+        const hdf5::IndexPlace place = indexed.place(source);
+        read += hdf5::read_chunk_index(source, place).count() > 0;
+        if (seed % 10 == 0) in_file += compare_parts(source, place);
       } catch (const local::IoError&) {
       }
     }
     EXPECT_GT(read, 100);
+    EXPECT_GT(in_file, kind.filtered || kind.limits[0] < 0 ? 5 : 0);
   }
 }
 

@@ -649,24 +649,6 @@ TEST(Agree, DivergedRanksThrowEverywhere) {
   EXPECT_THROW(agree(job(), nullptr, {"test", job().rank() == job().size() - 1 ? 5U : 6U}), local::CommError);
 }
 
-TEST(Device, BroadcastStaged) {
-  const local::DeviceKind kind = local::DeviceKind::emulated;
-  local::Backend& backend = local::backend(kind);
-  const auto stream = backend.create_stream(0, local::StreamRole::compute);
-  for (const int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{4} << 20, (int64_t{9} << 20) + 5}) {
-    const int64_t slab_bytes = std::max<int64_t>(bytes, 1);
-    void* memory = backend.allocate_slab(0, slab_bytes);
-    const int root = job().size() - 1;
-    std::vector<uint8_t> expected = pattern(bytes, 11), got(static_cast<size_t>(bytes));
-    if (job().rank() == root) stream->copy(memory, expected.data(), bytes);
-    job().broadcast_device(memory, bytes, root, *stream);
-    stream->copy(got.data(), memory, bytes);
-    stream->synchronize();
-    EXPECT_TRUE(got == expected);
-    backend.free_slab(0, memory, slab_bytes);
-  }
-}
-
 // Messages out of and into device memory, as far as the transport moves it.
 class DeviceMemory : public ::testing::TestWithParam<local::DeviceKind> {
  protected:

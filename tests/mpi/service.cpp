@@ -141,9 +141,6 @@ class LateFailures : public comm::Communicator {
   void check_ranks(int64_t calls) override { job().check_ranks(calls); }
   void wake() override { job().wake(); }
   int64_t bytes_sent() const override { return job().bytes_sent(); }
-  void broadcast_device(void* data, int64_t bytes, int root, local::DeviceStream& stream) override {
-    job().broadcast_device(data, bytes, root, stream);
-  }
   [[noreturn]] void abort(int status) override {
     job().abort(status);
     std::abort();  // not reached; the compiler does not see that

@@ -56,6 +56,11 @@ TEST(SpectraOnRanks, AreDividedByAllOfThem) {
   const local::NdArray a = testing::hermitian_matrices(n, local::DType::float64)[0].second;
   const auto [values, vectors] = linalg::eigh(testing::cut(a));
   testing::expect_eigen(a, values.to_host(), vectors.to_host());
+  const auto [some, some_vectors] = linalg::eigh(testing::cut(a), linalg::ByIndex{n - 9, n - 2});
+  testing::expect_small(some.to_host() - local::linalg::eigvalsh(a)(local::Slice{n - 9, n - 1, 1}), local::absolute(a),
+                        "a part of the eigenvalues");
+  const local::NdArray v = some_vectors.to_host();
+  testing::expect_small(local::matmul(a, v) - v * some.to_host(), local::absolute(a), "A V - V W");
   const local::NdArray x = testing::random_matrix({n, n}, local::DType::float64);
   const auto [u, s, vh] = linalg::svd(testing::cut(x), /*full_matrices=*/false);
   testing::expect_svd(x, u.to_host(), s.to_host(), vh.to_host());

@@ -312,9 +312,6 @@ class PretendedCommunicator : public comm::Communicator {
   void check_ranks(int64_t calls) override { endpoint_.check_members(kChannel, calls); }
   void wake() override { endpoint_.wake(); }
   int64_t bytes_sent() const override { return endpoint_.bytes_sent(); }
-  void broadcast_device(void* /*data*/, int64_t /*bytes*/, int /*root*/, local::DeviceStream& /*stream*/) override {
-    throw local::NotSupported("pretended communicators have no devices");
-  }
   [[noreturn]] void abort(int status) override { std::_Exit(status); }
 
   // Ends this rank's part in the job. Whether every rank did so in order.

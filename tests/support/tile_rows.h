@@ -173,6 +173,90 @@ inline TileCase triangles(int64_t m, int64_t n, DType dtype) {
           }};
 }
 
+// The triangle of a matrix that is read, and random numbers in the other one.
+inline NdArray with_noise(const NdArray& a, bool lower, DType dtype) {
+  const NdArray noise = random_matrix(a.shape(), dtype, 9);
+  return (lower ? local::tril(a) + local::triu(noise, 1) : local::triu(a) + local::tril(noise, -1)).astype(dtype);
+}
+
+inline TileCase assumed_solutions(int64_t m, int64_t n, DType dtype) {
+  using linalg::Assumed;
+  const NdArray b = random_matrix({n, m}, dtype, 5), v = random_matrix({n}, dtype, 6), x = random_matrix({n, n}, dtype);
+  std::vector<Array> results;
+  std::vector<NdArray> matrices, sides;
+  const auto add = [&](const NdArray& a, const NdArray& side, bool lower, Assumed assume, bool refine) {
+    const local::Triangle triangle = lower ? local::Triangle::lower : local::Triangle::upper;
+    const NdArray given = assume == Assumed::general ? a : with_noise(a, lower, dtype);
+    results.push_back(linalg::solve(cut(given), cut(side), {assume, triangle, /*check=*/false, refine}));
+    matrices.push_back(a);
+    sides.push_back(side);
+  };
+  const NdArray positive = positive_definite(n, dtype), symmetric = ((x + x.T()) * 0.5).astype(dtype),
+                hermitian = ((x + adjoint(x)) * 0.5).astype(dtype);
+  // A positive diagonal does not make a matrix positive definite.
+  const NdArray tempting = (hermitian * (local::eye(n) * -1. + 1.) + local::eye(n) * 0.01).astype(dtype);
+  for (const bool lower : {true, false}) {
+    for (const bool refine : {false, true}) add(positive, b, lower, Assumed::positive_definite, refine);
+    add(positive, v, lower, Assumed::hermitian, false);
+    add(hermitian, b, lower, Assumed::hermitian, false);
+    add(tempting, v, lower, Assumed::hermitian, false);
+    add(symmetric, v, lower, Assumed::symmetric, false);
+    add(hermitian, b, lower, Assumed::hermitian, true);
+  }
+  const NdArray dominant = (x + local::eye(n) * double(n)).astype(dtype);
+  add(dominant, b, true, Assumed::general, true);
+  add(dominant, v, true, Assumed::general, true);
+  return {results, [matrices, sides](const NdArrays& values) {
+            for (size_t i = 0; i < values.size(); ++i) {
+              SCOPED_TRACE(i);
+              expect_small(local::matmul(matrices[i], values[i]) - sides[i],
+                           local::matmul(local::absolute(matrices[i]), local::absolute(values[i])), "A x - b");
+            }
+          }};
+}
+
+inline TileCase triangle_products(int64_t m, int64_t n, DType dtype) {
+  const NdArray x = random_matrix({n, n}, dtype), left = random_matrix({n, m}, dtype, 5),
+                right = random_matrix({m, n}, dtype, 6), v = random_matrix({n}, dtype, 7);
+  const NdArray symmetric = (x + x.T()).astype(dtype), hermitian = (x + adjoint(x)).astype(dtype);
+  std::vector<Array> results;
+  std::vector<NdArray> wanted, scales;
+  const auto expect = [&](const Array& result, const NdArray& a, const NdArray& b) {
+    results.push_back(result);
+    wanted.push_back(local::matmul(a, b));
+    scales.push_back(local::matmul(local::absolute(a), local::absolute(b)));
+  };
+  for (const bool lower : {true, false}) {
+    const Array s = cut(with_noise(symmetric, lower, dtype)), h = cut(with_noise(hermitian, lower, dtype));
+    expect(linalg::symm(s, cut(left), 0, lower), symmetric, left);
+    expect(linalg::symm(s, cut(right), 1, lower), right, symmetric);
+    expect(linalg::symm(s, cut(v), 1, lower), v, symmetric);
+    expect(linalg::hemm(h, cut(left), 0, lower), hermitian, left);
+    expect(linalg::hemm(h, cut(right), 1, lower), right, hermitian);
+    expect(linalg::hemm(h, cut(v), 1, lower), v, hermitian);
+    for (const bool unit : {false, true}) {
+      NdArray t = lower ? local::tril(x) : local::triu(x);
+      if (unit) t = (t - local::diag(local::diagonal(t)) + local::eye(n)).astype(dtype);
+      const Array given = cut(x);
+      for (const int64_t trans : {0, 1, 2}) {
+        const NdArray of = trans == 0 ? t : trans == 1 ? t.T() : adjoint(t);
+        expect(linalg::trmm(given, cut(left), 0, lower, trans, unit), of, left);
+        expect(linalg::trmm(given, cut(right), 1, lower, trans, unit), right, of);
+      }
+    }
+  }
+  expect(linalg::syrk(cut(left)), left, left.T());
+  expect(linalg::herk(cut(left), /*trans=*/true), adjoint(left), left);
+  return {results, [wanted, scales](const NdArrays& values) {
+            for (size_t i = 0; i < values.size(); ++i) {
+              SCOPED_TRACE(i);
+              EXPECT_EQ(values[i].shape(), wanted[i].shape());
+              EXPECT_EQ(values[i].dtype(), wanted[i].dtype());
+              expect_small(values[i] - wanted[i], scales[i], "product");
+            }
+          }};
+}
+
 inline TileCase singular_values(int64_t m, int64_t n, DType dtype) {
   const NdArray a = random_matrix({m, n}, dtype);
   const auto [u, s, vh] = linalg::svd(cut(a), /*full_matrices=*/false);
@@ -195,7 +279,9 @@ inline const std::vector<TileRow>& tile_rows() {
                                            {"lu", rows::lus, true},
                                            {"qr", rows::qrs, true},
                                            {"solve_triangular", rows::triangles, true},
-                                           {"svd", rows::singular_values, false}};
+                                           {"svd", rows::singular_values, false},
+                                           {"solve_assumed", rows::assumed_solutions, false},
+                                           {"triangle_products", rows::triangle_products, false}};
   return all;
 }
 

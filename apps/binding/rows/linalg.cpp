@@ -1,5 +1,7 @@
 #include "quarry/local/ops/linalg/linalg.h"
+
 #include "quarry/apps/binding/iterative_rows.h"
+#include "quarry/local/ops/linalg/structured.h"
 
 #define QUARRY_CHAPTER_ROWS linalg_rows
 #define QUARRY_CHAPTER_FILE "quarry/local/ops/functions/linalg.def"

@@ -100,6 +100,11 @@ std::string Builder::label_of(const plan::ArrayRef& array) const {
                                                    : "stored array";
 }
 
+void note_state_staging(Builder& builder, int64_t bytes) {
+  builder.note_staging(
+      [&](int64_t host_bytes) { return std::min(bytes, local::memory_policy::staging_piece_bytes(host_bytes)); });
+}
+
 // --- what a task reads ---
 
 // On a device, one kernel more for each part costs more time than memory that is there; in less of it, or when the

@@ -2,6 +2,7 @@
 // bring what others read (reads, receives, pulls, uploads, gathers), each made once.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -66,6 +67,14 @@ class Builder {
   // Whether the progress of chunks increases with their numbers.
   bool waits_for_none() const { return order_.waits_for_none(stage_); }
   int64_t latest(const plan::Input& input, const Region& box) { return order_.latest(stage_, input, box); }
+
+  // Of a stage whose outputs are complete only when all was read: chunks that are so earlier, with the progress of
+  // their last task.
+  void note_complete(int64_t chunk, int64_t progress) { complete_.insert_or_assign({stage_, chunk}, progress); }
+  std::optional<int64_t> complete_at(int64_t chunk) const {
+    const auto found = complete_.find({stage_, chunk});
+    return found == complete_.end() ? std::nullopt : std::optional(found->second);
+  }
 
   // --- blocks and tasks ---
 
@@ -164,7 +173,8 @@ class Builder {
   Order order_;
   std::unique_ptr<Lowered> result_;
   std::set<std::pair<int, int>> kept_;  // (stage, output)
-  std::vector<bool> is_transfer_;       // by task: whether it moves to where its output is needed first
+  std::map<std::pair<int, int64_t>, int64_t> complete_;
+  std::vector<bool> is_transfer_;  // by task: whether it moves to where its output is needed first
   int stage_ = 0;
   std::unordered_map<const StoredArray*, uint32_t> stored_numbers_;
   std::unordered_map<std::string, scheduler::BlockId> shared_;
@@ -179,6 +189,9 @@ class Builder {
   int32_t pull_number_ = -1;
   std::unordered_map<const io::Dataset*, std::pair<int32_t, ReadBody*>> read_bodies_;
 };
+
+// Of the last task, which saves so many bytes to a state or reads them: its staging memory.
+void note_state_staging(Builder& builder, int64_t bytes);
 
 // Adds the tasks of the builder's stage, which is of that kind; one file each. Formulas and orders are at the
 // definitions.

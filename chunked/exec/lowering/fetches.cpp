@@ -6,6 +6,7 @@
 #include <span>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/exec/stored_array.h"
@@ -54,7 +55,9 @@ void drop_unneeded(Lowered& lowered, comm::Communicator& communicator) {
     needed[static_cast<size_t>(task)] = true;
     open.push_back(task);
   };
+  const std::unordered_set<scheduler::TaskId> saves(lowered.value_saves.begin(), lowered.value_saves.end());
   for (scheduler::TaskId id = 0; id < graph.task_count(); ++id) {
+    if (saves.contains(id)) continue;
     const auto outputs = graph.outputs(graph.task(id));
     if (std::ranges::all_of(outputs, [&](scheduler::BlockId b) { return graph.block(b).keep; })) need(id);
   }
@@ -81,6 +84,10 @@ void drop_unneeded(Lowered& lowered, comm::Communicator& communicator) {
       for (const BlockKey& key : keys)
         if (const auto block = lowered.blocks.find(key)) need(graph.block(*block).producer);  // else of a stored array
     }
+  }
+  for (const scheduler::TaskId id : saves) {
+    const scheduler::TaskId producer = graph.block(graph.inputs(graph.task(id))[0]).producer;
+    needed[static_cast<size_t>(id)] = producer >= 0 && needed[static_cast<size_t>(producer)];
   }
   graph.keep_only(needed);
 }

@@ -12,6 +12,7 @@
 #include "quarry/chunked/exec/bodies/stealing.h"
 #include "quarry/chunked/exec/lowering/builder.h"
 #include "quarry/chunked/exec/lowering/chunks.h"
+#include "quarry/chunked/exec/lowering/values.h"
 #include "quarry/chunked/exec/stealing.h"
 #include "quarry/chunked/grid/tree.h"
 #include "quarry/local/base/error.h"
@@ -129,6 +130,8 @@ class Reductions {
     std::tie(pairs_, pairs_body_) = combining(local::MergeOrder::pairs);
     std::tie(finalize_, finalize_body_) =
         builder.add_body<FinalizeBody>(stage_, builder.device(), [map = map_](int64_t j) { return map->elements(j); });
+    for (int64_t j = 0; values_.is_on() && j < map_->kept.count(); ++j)
+      state_bytes_of_all_ += tree_.segments() * state_bytes(j);
   }
 
   // Adds tasks that make the states of several chunks each; of one only where no other rank may take it.
@@ -144,6 +147,21 @@ class Reductions {
     return shared_.contains(j * kSegments + tree_.segment_of(leaf));
   }
 
+  // Of a segment with one chunk, whose states an earlier run has saved: reads them.
+  bool restores_leaf(int64_t chunk) {
+    const auto [j, leaf] = map_->split(chunk);
+    const int64_t number = tree_.segment_of(leaf);
+    return tree_.end_leaf(0, number) - tree_.first(number) == 1 &&
+           restore(j, number, {builder_.progress(chunk), kMain});
+  }
+  // Of one whose states this run has made.
+  void save_leaf(int64_t chunk) {
+    const auto [j, leaf] = map_->split(chunk);
+    const int64_t number = tree_.segment_of(leaf);
+    if (tree_.end_leaf(0, number) - tree_.first(number) == 1)
+      save(j, number, {builder_.progress(chunk), kMain}, builder_.block(node_key(j, 0, number)));
+  }
+
   void lower() {
     if (in_one_task()) {
       add_tree();
@@ -157,6 +175,18 @@ class Reductions {
   }
 
  private:
+  bool restore(int64_t j, int64_t number, Builder::Priority priority) {
+    const auto block = values_.restore(j * kSegments + number, state_bytes(j), priority);
+    if (block) builder_.name_block(node_key(j, 0, number), *block);
+    return block.has_value();
+  }
+  // The states of segments are saved where they are small against what they are made of.
+  void save(int64_t j, int64_t number, Builder::Priority priority, BlockId block) {
+    constexpr int64_t kReadPerState = 8;
+    if (local::element_count(stage_.shape) >= kReadPerState * state_bytes_of_all_)
+      values_.save(j * kSegments + number, state_bytes(j), priority, block);
+  }
+
   // Leaves [first, end) of a segment of kept chunk j that this rank merges.
   struct Run {
     int64_t j, number;
@@ -350,7 +380,8 @@ class Reductions {
   bool states_can_wait() {
     const LoweringContext& context = builder_.context();
     const int64_t blocks_bytes = stage_.grid.count() * scheduler::charged_bytes(state_bytes(0));
-    return context.owners.ranks() == 1 && blocks_bytes <= context.memory_bytes / policy::kLateMergePart;
+    return context.states == nullptr && context.owners.ranks() == 1 &&
+           blocks_bytes <= context.memory_bytes / policy::kLateMergePart;
   }
 
   // On a GPU, one task merges all states of a single result: a task for every node costs more time than its work.
@@ -381,13 +412,16 @@ class Reductions {
   void merge_run(const Run& run) {
     const auto [j, number, first, end] = run;
     const bool is_begun = first > tree_.first(number);
+    const bool is_home = end == tree_.end_leaf(0, number);
     if (end - first == 1 && !is_begun) return;  // the leaf's states are all
     const int64_t progress = run_progress(run);
+    if (is_home && restore(j, number, {progress, kChain})) return;
     if (const auto found = shared_.find(j * kSegments + number); found != shared_.end()) {
       std::vector<BlockId> inputs = found->second;
       if (const auto begun = before(run)) inputs.insert(inputs.begin(), *begun);
       add_chain(j, number, {merges_late_ ? kProgressEnd : progress, kChain}, inputs, end - first + (is_begun ? 1 : 0),
                 builder_.add_block(key_behind(run), state_bytes(j)));
+      if (is_home) save(j, number, {progress, kChain}, builder_.block(key_behind(run)));
       return;
     }
     BlockId merged = is_begun ? *before(run) : -1;
@@ -406,6 +440,7 @@ class Reductions {
       merged = leaf == end ? builder_.add_block(key_behind(run), state_bytes(j)) : builder_.add_block(state_bytes(j));
       const int64_t here = is_begun && !builder_.waits_for_none() ? progress : latest;
       add_chain(j, number, {here, kChain}, inputs, std::ssize(inputs), merged);
+      if (leaf == end && is_home) save(j, number, {here, kChain}, merged);
     }
   }
 
@@ -478,6 +513,8 @@ class Reductions {
   bool merges_late_ = false;                       // behind all leaves
   int levels_together_ = 1;                        // of the tree
   int64_t known_elements_ = -1, known_bytes_ = 0;  // of a state
+  SavedValues values_{builder_};
+  int64_t state_bytes_of_all_ = 0;  // of all results and segments
 };
 
 }  // namespace
@@ -555,8 +592,10 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
     }
   }
   const bool all_shared = shared == own.size();
+  const bool has_states = reductions && builder.context().states != nullptr;
   for (const int64_t chunk : all_shared ? OwnedChunks(0, 0) : own) {
     if (shared > 0 && reductions->shares(chunk)) continue;
+    if (has_states && outputs == 0 && reductions->restores_leaf(chunk)) continue;
     inputs.clear();
     produced.clear();
     int64_t traffic = 0;
@@ -599,6 +638,7 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
       produced.push_back(builder.add_block(builder.key(kLeaf, chunk), sizes.state_bytes(chunk)));
     const int64_t scratch = in_place ? sizes.scratch_bytes(chunk, *in_place) : sizes.scratch_bytes(chunk);
     builder.add_compute(leaf, chunk, {builder.progress(chunk), kMain}, {scratch, traffic}, inputs, produced);
+    if (has_states) reductions->save_leaf(chunk);
   }
   if (movable) lower_stealing(builder, *body);
   if (reductions) reductions->lower();

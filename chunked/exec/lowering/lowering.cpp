@@ -41,8 +41,12 @@ void lower_sink(Builder& builder, const Sink& sink) {
       continue;
     }
     const int64_t bytes = output.grid.chunk_elements(chunk) * local::itemsize(output.dtype);
+    const std::optional<int64_t> early = builder.complete_at(chunk);
     builder.add_task(scheduler::TaskKind::write, queue, number, chunk,
-                     {late ? kProgressEnd : builder.progress(chunk), kSink},
+                     {early  ? *early
+                      : late ? kProgressEnd
+                             : builder.progress(chunk),
+                      kSink},
                      {body->scratch_bytes(builder.device()), bytes}, {block}, {});
     builder.note_staging(
         [&](int64_t host_bytes) { return body->staging_bytes(chunk, local::itemsize(output.dtype), host_bytes); });
@@ -125,6 +129,7 @@ double estimated_seconds(const Lowered& lowered, int threads) {
 
 std::unique_ptr<Lowered> lower(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context) {
   Builder builder(plan, sinks, context);
+  if (context.states != nullptr) context.states->begin_lowering();
   std::vector<int64_t> first_body;  // of each stage, and behind the last one
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     builder.begin(static_cast<int>(s));

@@ -20,6 +20,7 @@
 #include "quarry/chunked/exec/access.h"
 #include "quarry/chunked/exec/block_index.h"
 #include "quarry/chunked/exec/part_table.h"
+#include "quarry/chunked/exec/saved_states.h"
 #include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/plan/cost.h"
@@ -56,6 +57,7 @@ struct LoweringContext {
   int64_t host_bytes = 0;                   // device kinds: budget per rank of staging memory
   const plan::Rates* rates = nullptr;       // for Graph::set_work(); null: what tasks take is not estimated
   int thieves = 0;                          // tasks per stage that steal chunks of other ranks; 0: chunks stay
+  SavedStates* states = nullptr;            // what tile programs save and go on from; null: nothing
 };
 
 struct Lowered {
@@ -76,6 +78,7 @@ struct Lowered {
     int stage = -1;
   };
   std::vector<BodyWork> work;
+  std::vector<scheduler::TaskId> value_saves;  // tasks that save what others make, and are of no use by themselves
   bool grouped = false;  // some tasks take more memory at once than they would in a smaller budget
 };
 
@@ -86,8 +89,8 @@ std::unique_ptr<Lowered> lower(const plan::Plan& plan, const std::vector<Sink>& 
 // context had rates.
 double estimated_seconds(const Lowered& lowered, int threads);
 
-// Takes the tasks away whose results nobody needs on any rank, where sinks have chunks that are done: then what remains
-// computes the same bits as before. No chunk may be stolen in the run. Collective.
+// Takes the tasks away whose results nobody needs on any rank, where sinks have chunks that are done or tiles are
+// saved: then what remains computes the same bits as before. No chunk may be stolen in the run. Collective.
 void drop_unneeded(Lowered& lowered, comm::Communicator& communicator);
 
 // Tells owners what will be fetched: sets remote readers on the graph's blocks and exposes them. Collective.

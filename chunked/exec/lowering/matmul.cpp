@@ -7,13 +7,15 @@
 // The tree is walked depth-first: a pair of this rank's sums is added as soon as both are there, so that a tile has no
 // more than levels + 1 of them at a time, seven; sums of several ranks are added at the end. The tasks of a stage have
 // one depth in the order (order.h): what has the same progress runs in the order of the walk, which is the same on
-// every rank.
+// every rank. Where this rank's sums fit the budget, tasks run as their operands come, so that these need not stay;
+// else tile by tile, so that sums are never spilled and operands make way for each other.
 #include <algorithm>
 #include <set>
 
 #include "quarry/chunked/exec/bodies/copy.h"
 #include "quarry/chunked/exec/bodies/matmul.h"
 #include "quarry/chunked/exec/lowering/builder.h"
+#include "quarry/chunked/exec/lowering/values.h"
 #include "quarry/chunked/grid/tree.h"
 #include "quarry/chunked/plan/grids.h"
 #include "quarry/local/base/error.h"
@@ -121,8 +123,12 @@ class MatMulLowering {
 
   void lower() {
     const OwnedChunks own = builder_.owned();
-    for (const int64_t tile : along_k_ ? OwnedChunks(0, tiles_.count()) : own)
-      if (!mirrored(tile)) add_sums(tile, tree_.levels(), 0);
+    int64_t left = own.size();
+    for (const int64_t tile : along_k_ ? OwnedChunks(0, tiles_.count()) : own) {
+      if (mirrored(tile)) continue;
+      add_tile(tile);
+      if (!streams_) end_tile(tile, left--);
+    }
     for (const int64_t tile : own) add_result(tile);
   }
 
@@ -135,6 +141,22 @@ class MatMulLowering {
 
   int64_t bytes(int64_t tile) const { return tiles_.chunk_elements(tile) * local::itemsize(dtype_); }
   int tile_owner(int64_t tile) const { return builder_.owner(stage_.owners, tiles_, tile); }
+
+  // Whether all sums that this rank has at once, as operands come, take no more than half of the budget: as a rule half
+  // of the sums on the way up the tree.
+  bool sums_fit() const {
+    const int64_t budget = builder_.context().memory_bytes;
+    double sums = 0;
+    for (const int64_t tile : builder_.owned()) sums += static_cast<double>(bytes(tile));
+    return budget == 0 || sums * (tree_.levels() + 1) / 2 <= static_cast<double>(budget) / 2;
+  }
+
+  // The next tile's tasks, of which there are `left` tiles with this one, come behind this tile's, and behind what
+  // writes it.
+  void end_tile(int64_t tile, int64_t left) {
+    if (!product_.syrk) builder_.note_complete(tile, walked_);
+    walked_ += (kProgressEnd - walked_) / (left + 1);
+  }
 
   // Below the diagonal of a SYRK.
   bool mirrored(int64_t tile) const {
@@ -204,6 +226,31 @@ class MatMulLowering {
     return builder_.add_block(node_key(tile, level, node), bytes(tile), keep_ && root);
   }
 
+  // The sums of segments are saved where they are small against what is multiplied, else those of tiles alone.
+  bool saves_segments() const {
+    constexpr int64_t kReadPerSum = 8;
+    const double sums =
+        static_cast<double>(local::element_count(tiles_.shape())) * static_cast<double>(tree_.segments());
+    double read = 0;
+    for (const plan::Input* input : stage_.reads()) read += static_cast<double>(local::element_count(input->shape));
+    return read >= kReadPerSum * sums;
+  }
+  static int64_t index_of_total(int64_t tile) { return -1 - tile; }
+  void add_tile(int64_t tile) {
+    const auto [level, node] = tree_.solid(tree_.levels(), 0);
+    const bool is_total = values_.is_on() && !saves_segments() && builder_.mine(home(tile, node << level));
+    if (is_total) {
+      const bool keep = keep_ && builder_.mine(tile_owner(tile));
+      if (const auto block = values_.restore(index_of_total(tile), bytes(tile), {kProgressEnd, kChain}, keep)) {
+        builder_.name_block(node_key(tile, level, node), *block);
+        return;
+      }
+    }
+    const int64_t latest = add_sums(tile, tree_.levels(), 0);
+    if (is_total)
+      values_.save(index_of_total(tile), bytes(tile), {latest, kChain}, builder_.block(node_key(tile, level, node)));
+  }
+
   // What this rank sums at a node and below it. Returns the latest progress of what it reads for that, or the end where
   // other ranks sum a part.
   int64_t add_sums(int64_t tile, int level, int64_t node) {
@@ -222,16 +269,27 @@ class MatMulLowering {
   // Returns the latest progress of what is read for it.
   int64_t multiply_segment(int64_t tile, int64_t segment) {
     const int64_t end = tree_.end_leaf(0, segment);
+    const bool is_saved = values_.is_on() && saves_segments();
+    if (is_saved) {
+      const bool is_total = tree_.solid(tree_.levels(), 0) == std::pair(0, segment) && builder_.mine(tile_owner(tile));
+      if (const auto block =
+              values_.restore(tile * kSegments + segment, bytes(tile), {kProgressEnd, kChain}, keep_ && is_total)) {
+        builder_.name_block(node_key(tile, 0, segment), *block);
+        return kProgressEnd;
+      }
+    }
     BlockId total = -1;
     int64_t latest = 0;
     for (int64_t k = tree_.first(segment); k < end;) {
       const int64_t count = std::min(plan::kProductsPerTask, end - k);
       works_->push_back({tile, k, count, total < 0});
       const MatMulBody::Operands task = operands_->of(tile, k, count, total < 0);
+      if (!streams_) latest = walked_;
       for (const int64_t last = k + count; k < last; ++k) {
         latest = std::max(latest, builder_.latest(product_.b, operands_->b_box(tile, k)));
         if (!product_.syrk) latest = std::max(latest, builder_.latest(product_.a, operands_->a_box(tile, k)));
       }
+      walked_ = latest;
       std::vector<BlockId> inputs;
       if (total >= 0) inputs.push_back(total);
       for (size_t i = 0; i < task.k.size(); ++i) {
@@ -242,6 +300,7 @@ class MatMulLowering {
       builder_.add_compute(multiply_, static_cast<int64_t>(works_->size()) - 1, {latest, kChain},
                            {multiply_body_->scratch_bytes(task), 0}, inputs, {total});
     }
+    if (is_saved) values_.save(tile * kSegments + segment, bytes(tile), {latest, kChain}, total);
     return latest;
   }
 
@@ -277,10 +336,13 @@ class MatMulLowering {
   std::shared_ptr<const Operands> operands_;  // with the body
   const Tree tree_{operands_->steps().count()};
   const bool along_k_ = sums_along_k();
+  const bool streams_ = along_k_ || sums_fit();
+  int64_t walked_ = 0;  // the progress of the last product
   std::shared_ptr<std::vector<Work>> works_ = std::make_shared<std::vector<Work>>();
   int32_t multiply_ = -1, sum_ = -1, mirror_ = -1;
   MatMulBody* multiply_body_ = nullptr;
   SumBody* sum_body_ = nullptr;
+  SavedValues values_{builder_};
 };
 
 }  // namespace

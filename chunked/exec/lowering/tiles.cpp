@@ -7,6 +7,12 @@
 //
 // A tile is updated in its own memory where nothing else reads the version before: every reader of that precedes the
 // update in the loop, so it is known here. Else, and where it is an argument's, the task begins with a copy.
+//
+// Saved states (chunked/exec/saved_states.h): at a step each rank saves the last versions of its tiles, which are
+// enough for all tasks behind it. A run that goes on passes by the tasks whose versions are no later than the saved
+// ones, and reads a saved tile where it is first used. Versions of a tile follow each other in the same way in any
+// order of the loop, so the order, which depends on the job's memory, may be another one; what has been passed by at a
+// step and what was saved before it together are again a state.
 #include "quarry/chunked/exec/lowering/tiles.h"
 
 #include <fmt/format.h>
@@ -16,6 +22,7 @@
 
 #include "quarry/chunked/exec/bodies/arguments.h"
 #include "quarry/chunked/exec/bodies/scratch_pool.h"
+#include "quarry/chunked/exec/bodies/state.h"
 #include "quarry/chunked/op/trial.h"
 #include "quarry/local/base/error.h"
 
@@ -131,35 +138,62 @@ class TileBody final : public scheduler::TaskBody {
   std::vector<Work> works_;
 };
 
-// Counts the tasks of a loop.
-class Counter final : public tiles::Program {
- public:
-  explicit Counter(const op::Call& call) : call_(call) {}
-  int64_t count() const { return count_; }
+// The tasks between which a tile is needed, by number.
+struct Life {
+  int64_t last_use = -1, last_change = -1;
+};
 
-  Tiles argument(int number) override { return of(call_.arguments[static_cast<size_t>(number)]); }
-  Tiles result(int output) override { return of(call_.outputs[static_cast<size_t>(output)]); }
+// Counts the tasks of a loop and, where asked, finds how long its tiles are needed.
+class Survey final : public tiles::Program {
+ public:
+  Survey(const op::Call& call, bool with_lives) : call_(call), with_lives_(with_lives) {}
+  int64_t count() const { return count_; }
+  // Per matrix and tile; empty where not asked for.
+  std::vector<std::vector<Life>> take_lives() { return std::move(lives_); }
+
+  Tiles argument(int number) override { return of(call_.arguments[static_cast<size_t>(number)], -1); }
+  Tiles result(int output) override { return of(call_.outputs[static_cast<size_t>(output)], INT64_MAX); }
   Tiles result_from(int output, int /*argument*/) override { return result(output); }
-  Tiles workspace(const op::ArraySpec& spec) override { return of(spec); }
+  Tiles workspace(const op::ArraySpec& spec) override { return of(spec, -1); }
   Tiles workspace_from(int number) override { return argument(number); }
   using Program::task;
-  void task(const TileKernel&, std::span<const Use>, tiles::Parameters, tiles::Urgency) override { ++count_; }
+  void task(const TileKernel&, std::span<const Use> uses, tiles::Parameters, tiles::Urgency) override {
+    for (const Use& use : uses) {
+      if (!with_lives_) break;
+      const auto matrix = static_cast<size_t>(use.tile.matrix);
+      Life& life = lives_[matrix][static_cast<size_t>(use.tile.row * columns_[matrix] + use.tile.column)];
+      life.last_use = std::max(life.last_use, count_);
+      if (use.mode != Mode::read) life.last_change = count_;
+    }
+    ++count_;
+  }
 
  private:
-  Tiles of(const op::ArraySpec& spec) {
+  Tiles of(const op::ArraySpec& spec, int64_t last_use) {
     const Dims counts = spec.grid.counts();
+    if (with_lives_) {
+      lives_.emplace_back(static_cast<size_t>(spec.grid.count()), Life{last_use});
+      columns_.push_back(counts[1]);
+    }
     return {matrices_++, counts[0], counts[1]};
   }
   const op::Call& call_;
+  const bool with_lives_;
   int matrices_ = 0;
   int64_t count_ = 0;
+  std::vector<std::vector<Life>> lives_;
+  std::vector<int64_t> columns_;
 };
 
 class TileLowering final : public tiles::Program {
  public:
-  // `count`: of the program's tasks.
-  TileLowering(Builder& builder, const plan::Applied& applied, int64_t count)
-      : builder_(builder), applied_(applied), stage_(builder.stage()), count_(std::max<int64_t>(count, 1)) {}
+  TileLowering(Builder& builder, const plan::Applied& applied, Survey survey)
+      : builder_(builder),
+        applied_(applied),
+        stage_(builder.stage()),
+        number_of_stage_(static_cast<int>(builder.key(0, 0).stage)),
+        count_(std::max<int64_t>(survey.count(), 1)),
+        lives_(survey.take_lives()) {}
 
   Tiles argument(int number) override {
     const op::ArraySpec& spec = applied_.call.arguments[static_cast<size_t>(number)];
@@ -193,12 +227,26 @@ class TileLowering final : public tiles::Program {
   void task(const TileKernel& kernel, std::span<const Use> uses, tiles::Parameters parameters,
             tiles::Urgency urgency) override {
     const int owner = owner_of(uses);
-    if (builder_.mine(owner)) {
-      add(kernel, uses, parameters, urgency);
+    if (is_done(uses)) {
+      for (const Use& use : uses)
+        if (use.mode != Mode::read) change(state_of(use.tile), owner, -1);
     } else {
-      look_at(uses, owner);
+      since_state_ += flops_of(uses);
+      if (builder_.mine(owner)) {
+        add(kernel, uses, parameters, urgency);
+      } else {
+        look_at(uses, owner);
+      }
     }
     ++number_;
+  }
+
+  void step() override {
+    SavedStates* const states = builder_.context().states;
+    if (states == nullptr || since_state_ == 0) return;
+    if (!states->is_due_after(since_state_)) return;
+    since_state_ = 0;
+    save(*states);
   }
 
   // Behind the loop: names the chunks of the outputs.
@@ -209,6 +257,7 @@ class TileLowering final : public tiles::Program {
       for (int64_t i = 0; i < std::ssize(states_[m]); ++i) {
         State& state = states_[m][static_cast<size_t>(i)];
         if (!builder_.mine(state.owner)) continue;
+        restore(static_cast<int>(m), i);
         QUARRY_CHECK(state.block >= 0);  // every tile of a result is written
         builder_.name_block(builder_.key(static_cast<uint32_t>(output), i), state.block);
         if (builder_.kept(output)) builder_.result().graph.keep_block(state.block);
@@ -238,8 +287,125 @@ class TileLowering final : public tiles::Program {
       state.is_argument = argument >= 0;
       if (output >= 0) state.owner = builder_.owner(stage_.outputs[static_cast<size_t>(output)].owners, spec.grid, i);
     }
+    if (builder_.context().states != nullptr) is_kept_.emplace_back(static_cast<size_t>(spec.grid.count()), false);
     const Dims counts = spec.grid.counts();
     return {static_cast<int>(states_.size()) - 1, counts[0], counts[1]};
+  }
+
+  // --- saved states ---
+
+  const io::SavedBlock* saved(int matrix, int64_t index) const {
+    const SavedStates* const states = builder_.context().states;
+    return states == nullptr ? nullptr : states->saved(number_of_stage_, matrix, index);
+  }
+  // Whether what the task makes was there when the state was saved. One that changes nothing was done where what it
+  // reads was not needed any more.
+  bool is_done(std::span<const Use> uses) {
+    const SavedStates* const states = builder_.context().states;
+    if (states == nullptr || !states->is_resumed()) return false;
+    for (const Use& use : uses) {
+      if (use.mode == Mode::read) continue;
+      const io::SavedBlock* const block = saved(use.tile.matrix, index_of(use.tile));
+      return block != nullptr && state_of(use.tile).version < block->version;
+    }
+    return std::ranges::any_of(uses, [&](const Use& use) {
+      const io::SavedBlock* const block = saved(use.tile.matrix, index_of(use.tile));
+      return block != nullptr && !block->has_data() && block->version == state_of(use.tile).version;
+    });
+  }
+  // Brings a saved tile of this rank, where no task has made it.
+  void restore(int matrix, int64_t index) {
+    State& state = states_[static_cast<size_t>(matrix)][static_cast<size_t>(index)];
+    if (state.block >= 0) return;
+    const io::SavedBlock* const block = saved(matrix, index);
+    QUARRY_CHECK(block != nullptr && block->has_data() && block->version == state.version);
+    if (restore_body_.second == nullptr)
+      restore_body_ =
+          builder_.add_body<RestoreBody>(*builder_.context().states, stage_.label, builder_.context().executor);
+    const auto& [number, body] = restore_body_;
+    const int64_t bytes = (*matrices_)[static_cast<size_t>(matrix)].tile_bytes(index);
+    QUARRY_CHECK(bytes == block->bytes);
+    state.block = builder_.add_block(bytes);
+    builder_.add_task(scheduler::TaskKind::read, scheduler::QueueKind::io, number, body->add(*block),
+                      {progress(), kMain}, {.traffic_bytes = bytes}, {}, {state.block});
+    note_state_staging(builder_, bytes);
+    builder_.result().read_bytes += bytes;
+  }
+  // Of a task, about: as if its largest tile were a product along the shorter side of another.
+  double flops_of(std::span<const Use> uses) const {
+    if (builder_.context().states == nullptr) return 0;
+    int64_t elements = 0, depth = 1;
+    for (const Use& use : uses) {
+      const Dims shape = matrix(use.tile).grid.chunk_shape(index_of(use.tile));
+      elements = std::max(elements, local::element_count(shape));
+      depth = std::max(depth, std::min(shape[0], shape[1]));
+    }
+    return 2. * static_cast<double>(elements) * static_cast<double>(depth);
+  }
+
+  // A state of this rank's tiles as they are behind the tasks so far.
+  void save(SavedStates& states) {
+    struct Fresh {
+      int matrix;
+      int64_t index;
+      size_t entry;
+      bool is_last;  // it does not change any more
+    };
+    std::vector<SavedStates::Entry> table;
+    std::vector<Fresh> fresh;
+    for (int m = 0; m < std::ssize(states_); ++m) {
+      std::vector<State>& of_matrix = states_[static_cast<size_t>(m)];
+      for (int64_t i = 0; i < std::ssize(of_matrix); ++i) {
+        const State& state = of_matrix[static_cast<size_t>(i)];
+        if (!builder_.mine(std::max(state.owner, 0))) continue;
+        const io::SavedBlock* const before = saved(m, i);
+        if (before != nullptr && before->version >= state.version) {
+          table.push_back({*before});
+          continue;
+        }
+        if (state.version == 0) continue;
+        SavedStates::Entry& entry = table.emplace_back();
+        entry.block.matrix = m;
+        entry.block.index = i;
+        entry.block.version = state.version;
+        const Life& life = lives_[static_cast<size_t>(m)][static_cast<size_t>(i)];
+        if (life.last_use < number_) continue;
+        const bool is_last = life.last_change < number_;
+        std::vector<bool>::reference is_kept = is_kept_[static_cast<size_t>(m)][static_cast<size_t>(i)];
+        entry.is_kept_before = is_kept;
+        if (is_kept) continue;
+        is_kept = is_last;
+        fresh.push_back({m, i, table.size() - 1, is_last});
+      }
+    }
+    const int64_t state = states.add_state(number_of_stage_, std::move(table), std::ssize(fresh) + 1);
+    if (save_body_.second == nullptr)
+      save_body_ = builder_.add_body<SaveBody>(states, number_of_stage_, stage_.label, builder_.context().executor);
+    const auto& [number, body] = save_body_;
+    const auto add_task = [&](const SaveBody::Work& work, Builder::Cost cost, const std::vector<BlockId>& inputs,
+                              const std::vector<BlockId>& outputs) {
+      cost.traffic_bytes = work.bytes;
+      builder_.add_task(scheduler::TaskKind::write, scheduler::QueueKind::io, number, body->add(work),
+                        {progress(), kMain}, cost, inputs, outputs);
+      note_state_staging(builder_, work.bytes);
+    };
+    const bool visits = builder_.device().kind == local::DeviceKind::cpu;
+    for (const auto& [m, i, entry, is_last] : fresh) {
+      State& of = states_[static_cast<size_t>(m)][static_cast<size_t>(i)];
+      const SaveBody::Work work{state, static_cast<int64_t>(entry), (*matrices_)[static_cast<size_t>(m)].tile_bytes(i),
+                                is_last};
+      if (!is_last && of.readers == 0 && !of.is_shared) {
+        // It is passed on, so that the next task can change it in its memory.
+        const BlockId after = builder_.add_block(work.bytes);
+        add_task(work, {.in_place = 1}, {of.block}, {after});
+        of.block = after;
+      } else {
+        const int64_t scratch = visits ? SaveBody::visit_scratch_bytes(work.bytes) : 0;
+        add_task(work, {.scratch_bytes = scratch, .visits = visits}, {of.block}, {});
+        ++of.readers;
+      }
+    }
+    add_task({state}, {}, {}, {});
   }
 
   const Matrix& matrix(const Tile& tile) const { return (*matrices_)[static_cast<size_t>(tile.matrix)]; }
@@ -274,6 +440,7 @@ class TileLowering final : public tiles::Program {
     }
   }
   void share(const Tile& tile, State& state) {
+    restore(tile.matrix, index_of(tile));
     if (!state.is_shared) builder_.name_block(key_of(tile, state.version), state.block);
     state.is_shared = true;
   }
@@ -295,6 +462,7 @@ class TileLowering final : public tiles::Program {
     }
     QUARRY_CHECK(state.owner >= 0);  // a tile is written before it is read
     if (builder_.mine(state.owner)) {
+      restore(tile.matrix, index_of(tile));
       ++state.readers;
       return state.block;
     }
@@ -392,22 +560,29 @@ class TileLowering final : public tiles::Program {
   Builder& builder_;
   const plan::Applied& applied_;
   const plan::Stage& stage_;
+  const int number_of_stage_;
   const int64_t count_;
-  int64_t number_ = 0;  // of the next task
+  const std::vector<std::vector<Life>> lives_;
+  int64_t number_ = 0;      // of the next task
+  double since_state_ = 0;  // additions and multiplications that are not done, of all ranks
   std::shared_ptr<std::vector<Matrix>> matrices_ = std::make_shared<std::vector<Matrix>>();
   std::vector<int> outputs_;                // per matrix; -1: none
   std::vector<std::vector<State>> states_;  // per matrix and tile
   std::map<const TileKernel*, std::pair<int32_t, TileBody*>> bodies_;
   std::unordered_map<uint64_t, int64_t> scratch_;
+  std::vector<std::vector<bool>> is_kept_;  // per matrix and tile: saved, and it does not change any more
+  std::pair<int32_t, SaveBody*> save_body_{-1, nullptr};
+  std::pair<int32_t, RestoreBody*> restore_body_{-1, nullptr};
 };
 
 }  // namespace
 
 void lower_tiles(Builder& builder, const plan::Applied& stage, const std::function<void(tiles::Program&)>& emit) {
-  Counter counter(stage.call);
-  emit(counter);
-  TileLowering lowering(builder, stage, counter.count());
+  Survey survey(stage.call, /*with_lives=*/builder.context().states != nullptr);
+  emit(survey);
+  TileLowering lowering(builder, stage, std::move(survey));
   emit(lowering);
+  lowering.step();
   lowering.finish();
 }
 

@@ -32,6 +32,14 @@ int64_t product(int64_t a, int64_t b, const char* what) {
   return out;
 }
 
+// Where page i behind `begin` is.
+int64_t page_address(int64_t begin, int64_t i, int64_t page_bytes) {
+  int64_t out = 0;
+  if (__builtin_add_overflow(begin, product(i, page_bytes, "a chunk index"), &out))
+    damaged("a chunk index of wild size");
+  return out;
+}
+
 // Elements of both kinds of array.
 class Elements {
  public:
@@ -49,12 +57,13 @@ class Elements {
   void take(Cursor& in, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) {
       const StoredChunk chunk = out_.stored(in, format_, size_bytes_);
-      if (chunk.address != kNoAddress && i < order_.count()) out_.add(order_.at(i), chunk);
+      if (chunk.address != kNoAddress && i < order_.count() && out_.wants(i, 1)) out_.add(order_.at(i), chunk);
     }
   }
   // A page of a block that was too large for one.
   void take_page(int64_t address, int64_t first, int64_t count) {
     constexpr const char* kWhat = "a page of the chunk index";
+    if (!out_.wants(first, count)) return;
     const auto page = blocks_.read(address, product(count, bytes_, kWhat) + kChecksumBytes, kWhat);
     Cursor in(page, kWhat);
     take(in, first, count);
@@ -129,12 +138,13 @@ class ExtensibleArray {
     for (int s = 0; s < first_super_; ++s)
       for (int64_t i = 0; i < data_blocks(s); ++i, first += data_elements(s)) {
         const int64_t at = in.address(format_);
-        if (at != kNoAddress && first < used_) read_data_block(at, first, data_elements(s), {}, 0);
+        if (at != kNoAddress && first < used_ && out_.wants(first, data_elements(s)))
+          read_data_block(at, first, data_elements(s), {}, 0);
       }
     for (int s = first_super_; s < super_blocks_ && first < used_; ++s) {
       const int64_t at = in.address(format_);
       const int64_t elements = product(data_blocks(s), data_elements(s), kWhat);
-      if (at != kNoAddress) read_super_block(at, s, first);
+      if (at != kNoAddress && out_.wants(first, elements)) read_super_block(at, s, first);
       if (__builtin_add_overflow(first, elements, &first)) return;
     }
   }
@@ -153,7 +163,7 @@ class ExtensibleArray {
     const auto present = in.take(static_cast<size_t>(bitmap));
     for (int64_t i = 0; i < blocks && first < used_; ++i, first += elements) {
       const int64_t at = in.address(format_);
-      if (at != kNoAddress) read_data_block(at, first, elements, present, i * pages);
+      if (at != kNoAddress && out_.wants(first, elements)) read_data_block(at, first, elements, present, i * pages);
     }
   }
 
@@ -172,7 +182,8 @@ class ExtensibleArray {
     if (!paged) return elements_.take(in, first, count);
     const int64_t page_bytes = product(page_, elements_.bytes(), kWhat) + kChecksumBytes;
     for (int64_t i = 0; i < count / page_; ++i)
-      if (bit(present, bit_0 + i)) elements_.take_page(address + bytes + i * page_bytes, first + i * page_, page_);
+      if (bit(present, bit_0 + i))
+        elements_.take_page(page_address(address + bytes, i, page_bytes), first + i * page_, page_);
   }
 
   BlockReader& blocks_;
@@ -211,7 +222,7 @@ void read_fixed_array(BlockReader& blocks, const FileFormat& format, const Layou
   const int64_t page_bytes = product(page, elements.bytes(), kBlock) + kChecksumBytes;
   for (int64_t i = 0; i < pages; ++i)
     if (bit(present, i))
-      elements.take_page(address + bytes + i * page_bytes, i * page, std::min(page, count - i * page));
+      elements.take_page(page_address(address + bytes, i, page_bytes), i * page, std::min(page, count - i * page));
 }
 
 void read_extensible_array(BlockReader& blocks, const FileFormat& format, const LayoutMessage& layout,

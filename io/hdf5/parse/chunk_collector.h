@@ -1,6 +1,7 @@
 // What the readers of the chunk indexes share: the entries that come out of them.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "quarry/io/hdf5/parse/blocks.h"
@@ -15,18 +16,41 @@ struct StoredChunk {
   uint32_t mask = 0;
 };
 
-// Takes the chunks of an index, checks them, and leaves out those outside of the shape, which has shrunk.
+// Whether place a comes before b in lexicographic order.
+bool precedes(const local::Dims& a, const local::Dims& b);
+// Of a number in C order.
+local::Dims place_in(const local::Dims& grid, int64_t number);
+
+// Positions in an index: of arrays their elements, of trees chunk numbers in the shape's grid.
+struct IndexRange {
+  int64_t begin = 0, end = INT64_MAX;
+};
+
+// Takes the chunks of an index, or of a range of it, checks them, and leaves out those outside of the shape, which has
+// shrunk.
 class ChunkCollector {
  public:
-  ChunkCollector(const ByteSource& file, const LayoutMessage& layout, const ChunkedShape& data);
+  using Use = std::function<void(const ChunkEntry&)>;
+  // What it refers to must outlive it.
+  ChunkCollector(const ByteSource& file, const LayoutMessage& layout, const ChunkedShape& data, const IndexRange& range,
+                 Use use);
 
   int rank() const { return layout_.chunk.size(); }
   bool filtered() const { return data_.filtered; }
+  const IndexRange& range() const { return range_; }
+  // Whether any of so many elements of an array is wanted.
+  bool wants(int64_t first, int64_t count) const { return first < range_.end && range_.begin - first < count; }
+  // Of a tree, whose chunks are in lexicographic order: whether nothing before that place is wanted, or nothing there
+  // and behind it.
+  bool begins_at(const local::Dims& at) const { return !first_.empty() && !precedes(first_, at); }
+  bool ends_before(const local::Dims& at) const { return !last_.empty() && precedes(last_, at); }
+  // A tree in another order, of which parts are not found.
+  void note_disorder() { ordered_ = false; }
+  bool ordered() const { return ordered_; }
   // `at` counts chunks along each axis.
   void add(const local::Dims& at, const StoredChunk& chunk);
   // Of an unfiltered chunk, `bytes` are all of it.
   StoredChunk stored(Cursor& in, const FileFormat& format, int size_bytes) const;
-  ChunkIndex take() { return index_.take(); }
 
  private:
   std::string origin(const local::Dims& at) const;
@@ -36,9 +60,16 @@ class ChunkCollector {
   const LayoutMessage& layout_;
   const ChunkedShape& data_;
   const local::Dims grid_;
-  ChunkIndex::Maker index_;
+  const IndexRange range_;
+  local::Dims first_, last_;  // of a part of a tree; else empty
+  const bool is_tree_;
+  const Use use_;
+  local::Dims previous_;  // of a tree
+  bool ordered_ = true;
 };
 
+// Gives `out` what it wants of the index.
+void read_entries(const ByteSource& file, const IndexPlace& place, ChunkCollector& out);
 // The readers, each for one kind of index at layout.address.
 void read_fixed_array(BlockReader& blocks, const FileFormat& format, const LayoutMessage& layout,
                       const ChunkedShape& data, ChunkCollector& out);
@@ -55,6 +86,8 @@ class ArrayOrder {
   ArrayOrder(const local::Dims& limits, const local::Dims& chunk, int unlimited);
   // Chunks along each axis, of the index's i-th.
   local::Dims at(int64_t i) const;
+  // Of a chunk. Throws IoError where it is beyond 64 bits.
+  int64_t position(const local::Dims& at) const;
   // How many there can be; kUnlimited with an axis without limit.
   int64_t count() const { return count_; }
 

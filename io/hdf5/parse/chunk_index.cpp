@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "quarry/io/hdf5/parse/chunk_collector.h"
+#include "quarry/io/hdf5/parse/index_parts.h"
 #include "quarry/io/hdf5/parse/parser.h"
 #include "quarry/local/base/detail.h"
 
@@ -23,7 +24,8 @@ class TreeWalk {
       : blocks_(blocks), format_(format), chunk_(chunk), out_(out) {}
 
   // Levels count down to 0 from parent to child, so depth is bounded by the level's one byte; no node is read twice.
-  void node(int64_t address, int expected_level) {
+  // `from`, `to`: what the parents' keys say of the chunks under it, where they do: from <= chunk < to.
+  void node(int64_t address, int expected_level, const local::Dims* from = nullptr, const local::Dims* to = nullptr) {
     constexpr const char* kWhat = "a node of the chunk index";
     const ByteSource& file = blocks_.file();
     const int64_t head_bytes = 8 + 2 * format_.offset_bytes;
@@ -42,28 +44,42 @@ class TreeWalk {
     if (need > guess) bytes = read_range(file, address, need, kWhat);
     Cursor in(bytes, kWhat);
     in.skip(static_cast<size_t>(head_bytes));
+    local::Dims key = local::Dims::filled(chunk_.size()), next = key;
     for (int i = 0; i < entries; ++i) {
       const int64_t stored = in.u32();
       const uint32_t mask = in.u32();
-      local::Dims at = local::Dims::filled(chunk_.size());
-      for (int d = 0; d < chunk_.size(); ++d) {
-        const uint64_t origin = in.number(8), extent = static_cast<uint64_t>(chunk_[d]);
-        if (level == 0 && origin % extent != 0)
-          damaged(fmt::format("a chunk begins at {} of axis {}, not at a multiple of {}", origin, d, extent));
-        at[d] = static_cast<int64_t>(std::min<uint64_t>(origin / extent, INT64_MAX));
-      }
-      in.skip(8);  // the offset within an element: 0
+      place(in, level, key);
       const int64_t child = in.address(format_);
       if (level == 0) {
-        out_.add(at, {child, stored, mask});
+        if ((from && precedes(key, *from)) || (to && !precedes(key, *to))) out_.note_disorder();
+        out_.add(key, {child, stored, mask});
         continue;
       }
       if (child == kNoAddress) damaged("an inner node of the chunk index has no child");
-      node(child, level - 1);
+      const bool is_last = i + 1 == entries;
+      if (!is_last) {
+        Cursor ahead = in;
+        ahead.skip(8);
+        place(ahead, level, next);
+        if (out_.begins_at(next)) continue;
+      }
+      if (out_.ends_before(key)) return;
+      node(child, level - 1, &key, is_last ? to : &next);
     }
   }
 
  private:
+  // A key, without the bytes and the mask that stand before it.
+  void place(Cursor& in, int level, local::Dims& at) const {
+    for (int d = 0; d < chunk_.size(); ++d) {
+      const uint64_t origin = in.number(8), extent = static_cast<uint64_t>(chunk_[d]);
+      if (level == 0 && origin % extent != 0)
+        damaged(fmt::format("a chunk begins at {} of axis {}, not at a multiple of {}", origin, d, extent));
+      at[d] = static_cast<int64_t>(std::min<uint64_t>(origin / extent, INT64_MAX));
+    }
+    in.skip(8);  // the offset within an element: 0
+  }
+
   BlockReader& blocks_;
   const FileFormat& format_;
   const local::Dims& chunk_;
@@ -88,7 +104,12 @@ void ChunkIndex::regrid(const local::Dims& shape, const local::Dims& chunk) {
 }
 
 void ChunkIndex::Maker::add(const ChunkEntry& entry) {
-  if (unordered_.empty() && entry.number > last_.number) return append(entry);
+  if (only_counts_) return count(entry);
+  if (unordered_.empty() && entry.number > last_.number) {
+    append(entry);
+    if (codes_.size() > most_bytes_ && !made_.in_row_) bound();
+    return;
+  }
   if (unordered_.empty() && made_.count_ > 0) {
     const ChunkIndex before = take();
     made_ = ChunkIndex();
@@ -96,6 +117,22 @@ void ChunkIndex::Maker::add(const ChunkEntry& entry) {
     before.for_each([&](const ChunkEntry& one) { unordered_.push_back(one); });
   }
   unordered_.push_back(entry);
+  if (std::ssize(unordered_) * static_cast<int64_t>(sizeof entry) > most_bytes_) bound();
+}
+
+void ChunkIndex::Maker::bound() {
+  only_counts_ = true;
+  if (!unordered_.empty()) made_.count_ = made_.stored_bytes_ = made_.largest_ = 0;
+  for (const ChunkEntry& entry : std::exchange(unordered_, {})) count(entry);
+  made_.in_row_ = false;
+  std::vector<Mark>().swap(made_.marks_);
+  codes_ = {};
+}
+
+void ChunkIndex::Maker::count(const ChunkEntry& entry) {
+  ++made_.count_;
+  made_.stored_bytes_ += entry.bytes;
+  made_.largest_ = std::max<int64_t>(made_.largest_, entry.bytes);
 }
 
 void ChunkIndex::Maker::append(const ChunkEntry& entry) {
@@ -112,13 +149,13 @@ void ChunkIndex::Maker::append(const ChunkEntry& entry) {
   codes_.put_signed(static_cast<int64_t>(entry.bytes) - static_cast<int64_t>(last_.bytes));
   codes_.put_unsigned(entry.mask);
   if (made_.count_ % kStride == 0) made_.marks_.push_back({entry, codes_.size()});
-  ++made_.count_;
-  made_.stored_bytes_ += entry.bytes;
-  made_.largest_ = std::max<int64_t>(made_.largest_, entry.bytes);
+  count(entry);
   last_ = entry;
 }
 
 ChunkIndex ChunkIndex::Maker::take() {
+  if (made_.count_ != local::element_count(made_.grid_) && codes_.size() > most_bytes_) bound();
+  if (only_counts_) return std::move(made_);
   if (!unordered_.empty()) {
     std::vector<ChunkEntry> entries = std::exchange(unordered_, {});
     std::ranges::sort(entries, {}, &ChunkEntry::number);
@@ -156,7 +193,14 @@ ChunkEntry ChunkIndex::Cursor::next(const ChunkIndex& index) {
   return entry;
 }
 
+void ChunkIndex::read_from(std::function<const ByteSource&()> file) {
+  if (parts_) parts_ = std::make_shared<IndexParts>(parts_->place(), std::move(file));
+}
+
+void ChunkIndex::for_each_in_file(const std::function<void(const ChunkEntry&)>& f) const { parts_->for_each(f); }
+
 std::optional<ChunkEntry> ChunkIndex::find(int64_t number) const {
+  if (parts_) return parts_->find(number);
   if (in_row_) return ChunkEntry{number, first_.address + number * first_.bytes, first_.bytes, first_.mask};
   if (count_ == 0) return std::nullopt;
   auto mark = marks_.begin() + (complete_ ? number / kStride : 0);
@@ -177,6 +221,13 @@ int64_t ChunkIndex::memory_bytes() const {
 }
 
 void ChunkIndex::serialize(ByteWriter& out) const {
+  out.put(is_in_file());
+  if (parts_) {
+    out.put(count_);
+    out.put(stored_bytes_);
+    out.put(largest_);
+    return put_place(parts_->place(), out);
+  }
   out.put<int64_t>(count_);
   out.put<bool>(in_row_);
   if (in_row_) out.put(first_);
@@ -186,6 +237,13 @@ void ChunkIndex::serialize(ByteWriter& out) const {
 
 ChunkIndex ChunkIndex::deserialize(ByteReader& in, const local::Dims& shape, const local::Dims& chunk) {
   ChunkIndex index(shape, chunk);
+  if (in.get<bool>()) {
+    index.count_ = in.get<int64_t>();
+    index.stored_bytes_ = in.get<int64_t>();
+    index.largest_ = in.get<int64_t>();
+    index.parts_ = std::make_shared<IndexParts>(get_place(in));
+    return index;
+  }
   index.count_ = in.get<int64_t>();
   index.in_row_ = in.get<bool>();
   if (index.in_row_) index.first_ = in.get<ChunkEntry>();
@@ -215,18 +273,18 @@ void read_row(const ByteSource& file, const LayoutMessage& layout, const Chunked
   if (order.count() > (file.size() - std::min(layout.address, file.size())) / data.chunk_bytes)
     damaged(fmt::format("{} chunks of {} bytes at {} lie outside of the file's {} bytes", order.count(),
                         data.chunk_bytes, layout.address, file.size()));
-  for (int64_t i = 0; i < order.count(); ++i)
+  for (int64_t i = out.range().begin; i < std::min(out.range().end, order.count()); ++i)
     out.add(order.at(i), {layout.address + i * data.chunk_bytes, data.chunk_bytes, 0});
 }
 
 }  // namespace
 
-ChunkIndex read_chunk_index(const ByteSource& file, const FileFormat& format, const LayoutMessage& layout,
-                            const ChunkedShape& data) {
+void read_entries(const ByteSource& file, const IndexPlace& place, ChunkCollector& out) {
+  const FileFormat& format = place.format;
+  const LayoutMessage& layout = place.layout;
+  const ChunkedShape& data = place.data;
   const local::Dims& chunk = layout.chunk;
-  if (layout.address == kNoAddress || local::element_count(data.shape) == 0) return ChunkIndex(data.shape, chunk);
   BlockReader blocks(file);
-  ChunkCollector out(file, layout, data);
   switch (layout.index) {
     case LayoutMessage::Index::btree:
       TreeWalk(blocks, format, chunk, out).node(layout.address, /*expected_level=*/-1);
@@ -251,7 +309,24 @@ ChunkIndex read_chunk_index(const ByteSource& file, const FileFormat& format, co
       read_version_2_tree(blocks, format, layout, out);
       break;
   }
-  return out.take();
+}
+
+ChunkIndex read_chunk_index(const ByteSource& file, const IndexPlace& place, int64_t most_bytes) {
+  const LayoutMessage& layout = place.layout;
+  const ChunkedShape& data = place.data;
+  if (layout.address == kNoAddress || local::element_count(data.shape) == 0)
+    return ChunkIndex(data.shape, layout.chunk);
+  ChunkIndex::Maker maker(data.shape, layout.chunk, most_bytes);
+  ChunkCollector out(file, layout, data, {}, [&](const ChunkEntry& entry) { maker.add(entry); });
+  read_entries(file, place, out);
+  ChunkIndex index = maker.take();
+  if (!maker.only_counts()) return index;
+  if (!out.ordered()) return read_chunk_index(file, place);
+  constexpr int64_t kLeast = 16, kMostBytesOfChunk = 64;
+  IndexPlace parts = place;
+  parts.part_chunks = std::clamp(most_bytes / kMostBytesOfChunk, kLeast, place.part_chunks);
+  index.parts_ = std::make_shared<IndexParts>(std::move(parts));
+  return index;
 }
 
 }  // namespace quarry::io::hdf5

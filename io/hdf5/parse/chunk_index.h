@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,9 +55,12 @@ struct ChunkEntry {
   friend bool operator==(const ChunkEntry&, const ChunkEntry&) = default;
 };
 
+class IndexParts;
+struct IndexPlace;
+
 // The stored chunks of a data set, by number in C order of the grid. Immutable. Chunks in a row take no memory; others
 // mostly follow each other in number and address with like sizes, so that differences take a byte each: some eight
-// bytes a chunk, and every sixteenth as it is, to begin from.
+// bytes a chunk, and every sixteenth as it is, to begin from. A large index stays in its file (IndexParts).
 class ChunkIndex {
  public:
   class Maker;
@@ -65,22 +70,30 @@ class ChunkIndex {
   const local::Dims& grid() const { return grid_; }
   // Of a shape that has as many chunks, with the same numbers.
   void regrid(const local::Dims& shape, const local::Dims& chunk);
-  // None where the chunk is not stored.
+  // Of an index that stays in its file: what gives that file, from any thread; its errors are find()'s and
+  // for_each()'s.
+  void read_from(std::function<const ByteSource&()> file);
+  // None where the chunk is not stored. Throws IoError where a part of an index in its file cannot be read.
   std::optional<ChunkEntry> find(int64_t number) const;
-  // Calls f(entry) for all that are stored, by number.
+  // Calls f(entry) for all that are stored: by number, or as they follow each other in an index in its file.
   void for_each(const auto& f) const {
+    if (parts_) return for_each_in_file(f);
     Cursor cursor = begin();
     for (int64_t i = 0; i < count_; ++i) f(cursor.next(*this));
   }
   int64_t count() const { return count_; }  // that are stored
   int64_t stored_bytes() const { return stored_bytes_; }
   int64_t largest() const { return largest_; }  // stored bytes of the largest chunk
-  int64_t memory_bytes() const;                 // of the index itself
+  int64_t memory_bytes() const;                 // of the index itself, without parts
+  bool is_in_file() const { return parts_ != nullptr; }
 
   void serialize(ByteWriter& out) const;
   static ChunkIndex deserialize(ByteReader& in, const local::Dims& shape, const local::Dims& chunk);
 
  private:
+  friend ChunkIndex read_chunk_index(const ByteSource& file, const IndexPlace& place, int64_t most_bytes);
+  void for_each_in_file(const std::function<void(const ChunkEntry&)>& f) const;
+
   static constexpr int64_t kStride = 16;
   struct Mark {
     ChunkEntry entry;
@@ -103,19 +116,27 @@ class ChunkIndex {
   std::string codes_;
   std::vector<Mark> marks_;
   int64_t stored_bytes_ = 0, largest_ = 0;
+  std::shared_ptr<IndexParts> parts_;
 };
 
 // Makes an index out of entries, best in the order of numbers: else all of them are held until the end.
 class ChunkIndex::Maker {
  public:
-  Maker(const local::Dims& shape, const local::Dims& chunk) : made_(shape, chunk) {}
+  // An index that takes more memory than `most_bytes` is only counted.
+  Maker(const local::Dims& shape, const local::Dims& chunk, int64_t most_bytes = INT64_MAX)
+      : most_bytes_(most_bytes), made_(shape, chunk) {}
   void add(const ChunkEntry& entry);
-  // Throws IoError where two entries have one number.
+  bool only_counts() const { return only_counts_; }
+  // Throws IoError where two entries have one number. Of one that was only counted: without entries.
   ChunkIndex take();
 
  private:
   void append(const ChunkEntry& entry);
+  void count(const ChunkEntry& entry);
+  void bound();
 
+  const int64_t most_bytes_;
+  bool only_counts_ = false;
   ChunkIndex made_;
   ByteWriter codes_;
   ChunkEntry last_ = kBefore;
@@ -135,8 +156,17 @@ struct ChunkedShape {
   bool filtered = false;
 };
 
-// Reads the chunk index that a layout message names. Throws IoError with the reason.
-ChunkIndex read_chunk_index(const ByteSource& file, const FileFormat& format, const LayoutMessage& layout,
-                            const ChunkedShape& data);
+// Where an index is, and of what.
+struct IndexPlace {
+  FileFormat format;
+  LayoutMessage layout;
+  ChunkedShape data;
+  int64_t part_chunks = 4096;  // that are looked for together where it stays in its file
+};
+
+// Reads the chunk index that a layout message names. Throws IoError with the reason. One that would take more memory
+// than `most_bytes` stays in its file, if it is in such an order that parts of it can be found there; a part of it
+// takes less than that.
+ChunkIndex read_chunk_index(const ByteSource& file, const IndexPlace& place, int64_t most_bytes = INT64_MAX);
 
 }  // namespace quarry::io::hdf5

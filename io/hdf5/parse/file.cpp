@@ -38,9 +38,9 @@ class Walk {
       begin = end + 1;
       if (name.empty() || name == ".") continue;
       if (at.object.kind != Object::Kind::group) return {};
-      const std::vector<Link> links = read_links(at.file->metadata, at.object);
-      const auto link = std::ranges::lower_bound(links, name, {}, &Link::name);
-      if (link == links.end() || link->name != name) return {};
+      const auto links = at.file->links(at.object);
+      const auto link = std::ranges::lower_bound(*links, name, {}, &Link::name);
+      if (link == links->end() || link->name != name) return {};
       at = follow(at, *link);
       if (at.state != Found::State::found) return at;
     }
@@ -88,6 +88,15 @@ std::shared_ptr<const MetadataFile> MetadataFile::open(const std::string& path) 
       throw local::IoError(fmt::format("'{}' is {}", path, reason));
     throw local::IoError(fmt::format("cannot open '{}' as HDF5: {}", path, reason));
   }
+}
+
+std::shared_ptr<const std::vector<Link>> MetadataFile::links(const Object& group) const {
+  const std::lock_guard lock(mutex_);
+  if (kept_group_ != group.header || !kept_links_) {
+    kept_links_ = std::make_shared<const std::vector<Link>>(read_links(metadata, group));
+    kept_group_ = group.header;
+  }
+  return kept_links_;
 }
 
 std::vector<std::string> existing_targets(const MetadataFile& from, const std::string& name) {

@@ -1,7 +1,9 @@
 // An HDF5 file that is open for its metadata, and the way from a path to an object.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +20,18 @@ struct MetadataFile {
   MetadataFile(std::string name, const std::shared_ptr<const ByteFile>& opened)
       : path(std::move(name)), bytes(opened), metadata(opened) {}
 
+  // Those of a group, sorted by name. The group asked for last is kept: many objects are looked for one after the
+  // other. Thread-safe. Throws IoError where they are damaged.
+  std::shared_ptr<const std::vector<Link>> links(const Object& group) const;
+
   const std::string path;
   const std::shared_ptr<const ByteFile> bytes;
   const Metadata metadata;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable int64_t kept_group_ = -1;
+  mutable std::shared_ptr<const std::vector<Link>> kept_links_;
 };
 
 // The files that are there which a name in another file may mean: an absolute name as it is, then beside that file,

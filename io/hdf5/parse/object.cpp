@@ -337,7 +337,10 @@ class ObjectReader {
     if (space.is_null) return;
     auto value =
         read_attribute_value(file_, type, space.elements(), space.is_scalar, in.take(static_cast<size_t>(bytes)));
-    if (value) out_.attributes.emplace(name, std::move(*value));
+    if (!value) return;
+    text_bytes_ += text_bytes(*value);
+    if (text_bytes_ > file_.bytes().size()) damaged("the texts of attributes are longer than the file");
+    out_.attributes.emplace(name, std::move(*value));
   }
 
   void read_dense_attributes() {
@@ -370,12 +373,29 @@ class ObjectReader {
   const FileFormat& format_;
   Object out_;
   bool newer_fill_ = false, has_link_info_ = false;
+  int64_t text_bytes_ = 0;
+};
+
+// The links of a group. Their names and targets are in the file once each, so that all together are no longer than it.
+class LinkCollector {
+ public:
+  LinkCollector(const ByteSource& file, std::vector<Link> links) : left_(file.size()), links_(std::move(links)) {}
+  void add(Link link) {
+    left_ -= std::ssize(link.name) + std::ssize(link.target) + std::ssize(link.target_file);
+    if (left_ < 0) damaged("the names of links are longer than the file");
+    links_.push_back(std::move(link));
+  }
+  std::vector<Link> take() { return std::move(links_); }
+
+ private:
+  int64_t left_;
+  std::vector<Link> links_;
 };
 
 // Groups as before HDF5 1.8: a B-tree of version 1 over nodes of entries, whose names are in a heap.
 class SymbolWalk {
  public:
-  SymbolWalk(const Metadata& file, const Object::SymbolTable& symbols, std::vector<Link>& out)
+  SymbolWalk(const Metadata& file, const Object::SymbolTable& symbols, LinkCollector& out)
       : file_(file), format_(file.format()), blocks_(file.bytes()), names_(heap_of(file, symbols)), out_(out) {
     if (symbols.tree == kNoAddress) damaged("a group without a B-tree");
     node(symbols.tree, -1);
@@ -446,7 +466,7 @@ class SymbolWalk {
       } else {
         link.header = header - format_.base;
       }
-      out_.push_back(std::move(link));
+      out_.add(std::move(link));
     }
   }
 
@@ -454,7 +474,7 @@ class SymbolWalk {
   const FileFormat& format_;
   BlockReader blocks_;
   const LocalHeap names_;
-  std::vector<Link>& out_;
+  LinkCollector& out_;
 };
 
 }  // namespace
@@ -464,8 +484,8 @@ int64_t Dataspace::elements() const { return is_null ? 0 : local::element_count(
 Object read_object(const Metadata& file, int64_t header) { return ObjectReader(file).run(header); }
 
 std::vector<Link> read_links(const Metadata& file, const Object& group) {
-  std::vector<Link> links = group.compact_links;
-  if (group.symbols) SymbolWalk(file, *group.symbols, links);
+  LinkCollector found(file.bytes(), group.compact_links);
+  if (group.symbols) SymbolWalk(file, *group.symbols, found);
   if (group.dense_links) {
     constexpr size_t kHashBytes = 4;
     FractalHeap heap(file.bytes(), file.format(), group.dense_links->heap);
@@ -479,9 +499,10 @@ std::vector<Link> read_links(const Metadata& file, const Object& group) {
           record.skip(kHashBytes);
           const auto message = heap.object(record.take(heap.id_bytes()));
           Cursor in(message, "a link");
-          links.push_back(ObjectReader::read_link(in, file.format()));
+          found.add(ObjectReader::read_link(in, file.format()));
         });
   }
+  std::vector<Link> links = found.take();
   std::ranges::sort(links, {}, &Link::name);
   return links;
 }

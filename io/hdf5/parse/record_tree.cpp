@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <optional>
 #include <vector>
 
 #include "quarry/local/base/detail.h"
@@ -18,8 +19,9 @@ int width_of(uint64_t most) { return most == 0 ? 1 : (std::bit_width(most) - 1) 
 
 class Tree {
  public:
-  Tree(BlockReader& blocks, const FileFormat& format, unsigned type, const std::function<void(Cursor&)>& use)
-      : blocks_(blocks), format_(format), type_(type), use_(use) {}
+  Tree(BlockReader& blocks, const FileFormat& format, unsigned type, const std::function<void(Cursor&)>& use,
+       const std::function<RecordNeighbours(Cursor)>& neighbours)
+      : blocks_(blocks), format_(format), type_(type), use_(use), neighbours_(neighbours) {}
 
   void read(int64_t address, const std::function<void(int64_t)>& begin) {
     constexpr const char* kWhat = "the head of a version 2 B-tree";
@@ -75,16 +77,23 @@ class Tree {
     in.signature(level > 0 ? "BTIN" : "BTLF");
     if (in.u8() != 0) damaged("a node of a version 2 B-tree of unknown version");
     if (in.u8() != type_) damaged("a node of a version 2 B-tree is of another kind");
-    for (int64_t i = 0; i < records; ++i) {
-      Cursor record(in.take(static_cast<size_t>(record_bytes_)), "a record of a version 2 B-tree");
-      use_(record);
-    }
-    for (int64_t i = 0; level > 0 && i <= records; ++i) {
-      const int64_t child = in.address(format_);
-      const auto count = static_cast<int64_t>(in.number(count_width_));
-      in.skip(static_cast<size_t>(below));
-      if (child == kNoAddress) damaged("an inner node of a version 2 B-tree has no child");
-      node(child, level - 1, count);
+    Cursor stored(in.take(static_cast<size_t>(records * record_bytes_)), kWhat);
+    for (int64_t i = 0; i <= records; ++i) {
+      std::optional<Cursor> record;  // behind child i
+      RecordNeighbours spared;
+      if (i < records) {
+        record.emplace(stored.take(static_cast<size_t>(record_bytes_)), "a record of a version 2 B-tree");
+        if (neighbours_) spared = neighbours_(*record);
+      }
+      if (level > 0) {
+        const int64_t child = in.address(format_);
+        const auto count = static_cast<int64_t>(in.number(count_width_));
+        in.skip(static_cast<size_t>(below));
+        if (child == kNoAddress) damaged("an inner node of a version 2 B-tree has no child");
+        if (!spared.skip_before) node(child, level - 1, count);
+      }
+      if (record) use_(*record);
+      if (spared.skip_behind) return;
     }
   }
 
@@ -92,6 +101,7 @@ class Tree {
   const FileFormat& format_;
   const unsigned type_;
   const std::function<void(Cursor&)>& use_;
+  const std::function<RecordNeighbours(Cursor)>& neighbours_;
   int64_t node_bytes_ = 0, record_bytes_ = 0;
   int count_width_ = 0;
   std::vector<int64_t> most_;     // records in a node, by level from the leaves
@@ -101,8 +111,9 @@ class Tree {
 }  // namespace
 
 void for_each_record(BlockReader& blocks, const FileFormat& format, int64_t address, unsigned type,
-                     const std::function<void(int64_t)>& begin, const std::function<void(Cursor&)>& use) {
-  Tree(blocks, format, type, use).read(address, begin);
+                     const std::function<void(int64_t)>& begin, const std::function<void(Cursor&)>& use,
+                     const std::function<RecordNeighbours(Cursor)>& neighbours) {
+  Tree(blocks, format, type, use, neighbours).read(address, begin);
 }
 
 }  // namespace quarry::io::hdf5

@@ -15,9 +15,16 @@ namespace record_type {
 inline constexpr unsigned kHugeObject = 1, kLinkName = 5, kAttributeName = 8, kChunk = 10, kFilteredChunk = 11;
 }
 
-// Calls begin(record bytes) with what the head says and then use(record) for every record of the tree at `address`.
-// Throws IoError where it is damaged or of another type.
+// Whether the records before one, and those behind it, need not be read.
+struct RecordNeighbours {
+  bool skip_before = false, skip_behind = false;
+};
+
+// Calls begin(record bytes) with what the head says and then use(record) for every record of the tree at `address`, in
+// order, but for those that `neighbours`, if there is one, spares. Throws IoError where it is damaged or of another
+// type.
 void for_each_record(BlockReader& blocks, const FileFormat& format, int64_t address, unsigned type,
-                     const std::function<void(int64_t record_bytes)>& begin, const std::function<void(Cursor&)>& use);
+                     const std::function<void(int64_t record_bytes)>& begin, const std::function<void(Cursor&)>& use,
+                     const std::function<RecordNeighbours(Cursor)>& neighbours = {});
 
 }  // namespace quarry::io::hdf5

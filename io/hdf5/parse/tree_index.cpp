@@ -11,6 +11,15 @@ void read_version_2_tree(BlockReader& blocks, const FileFormat& format, const La
                          ChunkCollector& out) {
   constexpr int kMaskBytes = 4, kPlaceBytes = 8;
   int size_bytes = 0;
+  const auto take = [&](Cursor& in, local::Dims& at) {
+    const StoredChunk chunk = out.stored(in, format, size_bytes);
+    for (int64_t& place : at) {
+      const uint64_t stated = in.number(kPlaceBytes);
+      place = stated > static_cast<uint64_t>(INT64_MAX) ? INT64_MAX : static_cast<int64_t>(stated);
+    }
+    return chunk;
+  };
+  local::Dims at = local::Dims::filled(out.rank());
   for_each_record(
       blocks, format, layout.address, out.filtered() ? record_type::kFilteredChunk : record_type::kChunk,
       [&](int64_t record_bytes) {
@@ -20,13 +29,12 @@ void read_version_2_tree(BlockReader& blocks, const FileFormat& format, const La
           damaged(fmt::format("records of {} bytes in a chunk index", record_bytes));
       },
       [&](Cursor& in) {
-        const StoredChunk chunk = out.stored(in, format, size_bytes);
-        local::Dims at = local::Dims::filled(out.rank());
-        for (int64_t& place : at) {
-          const uint64_t stated = in.number(kPlaceBytes);
-          place = stated > static_cast<uint64_t>(INT64_MAX) ? INT64_MAX : static_cast<int64_t>(stated);
-        }
+        const StoredChunk chunk = take(in, at);
         out.add(at, chunk);
+      },
+      [&](Cursor in) {
+        take(in, at);
+        return RecordNeighbours{out.begins_at(at), out.ends_before(at)};
       });
 }
 

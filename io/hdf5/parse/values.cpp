@@ -98,10 +98,13 @@ std::optional<Attribute> read_attribute_value(const Metadata& file, const Type& 
   if (type.is_text) {
     if (is_scalar || elements == 1) return text(file, type, bytes);
     std::vector<std::string> texts;
+    int64_t left = file.bytes().size();  // each is in it once
     for (int64_t i = 0; i < elements; ++i) {
       const auto item = static_cast<size_t>(type.bytes);
       std::optional<std::string> one = text(file, type, bytes.subspan(static_cast<size_t>(i) * item, item));
       if (!one) return std::nullopt;
+      left -= std::ssize(*one);
+      if (left < 0) damaged("the texts of an attribute are longer than the file");
       texts.push_back(std::move(*one));
     }
     return texts;

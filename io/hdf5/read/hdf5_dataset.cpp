@@ -4,6 +4,7 @@
 
 #include "quarry/io/hdf5/describe.h"
 #include "quarry/io/hdf5/filters.h"
+#include "quarry/io/hdf5/parse/chunk_collector.h"
 #include "quarry/io/storage/trace.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/sizes.h"
@@ -75,7 +76,10 @@ void reverse_axis(std::byte* data, const Dims& count, int64_t item, int axis) {
 }  // namespace
 
 Hdf5Dataset::Hdf5Dataset(StoredDataset stored)
-    : stored_(std::move(stored)),
+    : stored_([&] {
+        stored.storage.index.read_from([this]() -> const ByteSource& { return file(); });
+        return std::move(stored);
+      }()),
       item_(local::itemsize(stored_.info.dtype)),
       bools_(stored_.info.dtype == local::DType::bool_),
       block_(stored_.info.chunks ? *stored_.info.chunks : stored_.info.shape),
@@ -167,35 +171,37 @@ void Hdf5Dataset::decode(const ChunkEntry& entry, const std::byte* bytes, std::s
   try {
     decode_chunk(stored_.info.filters, entry.mask, record_, {bytes, entry.bytes}, to, scratch);
   } catch (const local::IoError& error) {
-    Dims at = Dims::filled(block_.size());
-    int64_t number = entry.number;
-    const Dims& grid = stored_.storage.index.grid();
-    for (int d = at.size() - 1; d >= 0; --d) {
-      at[d] = number % grid[d] * block_[d];
-      number /= grid[d];
-    }
+    Dims at = place_in(stored_.storage.index.grid(), entry.number);
+    for (int d = 0; d < at.size(); ++d) at[d] *= block_[d];
     throw local::IoError(fmt::format("'{}' in '{}': damaged chunk at {}: {}", stored_.info.object, stored_.info.file,
                                      local::to_string(at), error.what()));
   }
   if (dense()) fix_elements(stored_, to);
 }
 
+std::optional<ChunkEntry> Hdf5Dataset::find(int64_t number) const {
+  try {
+    return stored_.storage.index.find(number);
+  } catch (const local::IoError& error) {
+    throw local::IoError(fmt::format("'{}' in '{}': {}", stored_.info.object, stored_.info.file, error.what()));
+  }
+}
+
 int64_t Hdf5Dataset::block_offset(int64_t number) const {
   if (stored_.storage.kind == Storage::Kind::contiguous) return stored_.storage.offset;
-  const std::optional<ChunkEntry> entry = stored_.storage.index.find(number);
+  const std::optional<ChunkEntry> entry = find(number);
   return entry ? entry->address : kNoAddress;
 }
 
 template <class Whole, class F>
 void Hdf5Dataset::for_each_block(const AscendingRegion& region, std::span<std::byte> buffer, Whole&& whole,
                                  F&& f) const {
-  const ChunkIndex& index = stored_.storage.index;
   PartCursor cursor(region, stored_.info.shape, block_);
   std::vector<std::pair<Part, ChunkEntry>> group;
   Part part;
   bool more = cursor.next(part);
   while (more) {
-    std::optional<ChunkEntry> entry = index.find(part.number);
+    std::optional<ChunkEntry> entry = find(part.number);
     if (!entry || !whole(part)) {
       f(part, entry ? &*entry : nullptr, nullptr);
       more = cursor.next(part);
@@ -208,7 +214,7 @@ void Hdf5Dataset::for_each_block(const AscendingRegion& region, std::span<std::b
       group.emplace_back(part, *entry);
       end = entry->address + entry->bytes;
       more = cursor.next(part);
-      entry = more ? index.find(part.number) : std::nullopt;
+      entry = more ? find(part.number) : std::nullopt;
     } while (entry && is_near(*entry, begin, end, buffer) && group.size() < kMaxGroup && whole(part));
     load(begin, buffer.first(static_cast<size_t>(end - begin)));
     for (const auto& [member, stored] : group) f(member, &stored, buffer.data() + (stored.address - begin));
@@ -224,7 +230,6 @@ void Hdf5Dataset::for_each_decoded(const AscendingRegion& region, const Buffers&
     Hold hold;
   };
   const std::shared_ptr<CachedChunks> kept = kept_.get();
-  const ChunkIndex& index = stored_.storage.index;
   PartCursor cursor(region, stored_.info.shape, block_);
   std::vector<Member> group;
   Part part;
@@ -233,7 +238,7 @@ void Hdf5Dataset::for_each_decoded(const AscendingRegion& region, const Buffers&
   Hold hold;
   const auto next = [&] {
     more = cursor.next(part);
-    entry = more ? index.find(part.number) : std::nullopt;
+    entry = more ? find(part.number) : std::nullopt;
     hold = {};
   };
   const auto take = [&](bool wait) {
@@ -574,7 +579,7 @@ void Hdf5Dataset::visit(const local::Region& region, std::span<std::byte> scratc
 }
 
 std::shared_ptr<Dataset> open_dataset(const std::string& file, const std::string& object) {
-  StoredDataset stored = describe_dataset(file, object);
+  StoredDataset stored = describe_dataset(file, object, kMostIndexBytes);
   if (!stored.unreadable.empty())
     throw local::NotSupported(fmt::format("'{}' in '{}': {}", stored.info.object, file, stored.unreadable));
   return std::make_shared<Hdf5Dataset>(std::move(stored));
@@ -588,11 +593,10 @@ bool for_each_stored_chunk(const Dataset& dataset, const std::function<bool(cons
   bool more = true;
   stored.storage.index.for_each([&](const ChunkEntry& entry) {
     local::Region region = local::Region::whole(shape);
-    int64_t number = entry.number;
-    for (int d = shape.size() - 1; d >= 0; --d) {
-      region.start[d] = number % grid[d] * chunk[d];
+    const Dims at = place_in(grid, entry.number);
+    for (int d = 0; d < shape.size(); ++d) {
+      region.start[d] = at[d] * chunk[d];
       region.count[d] = std::min(chunk[d], shape[d] - region.start[d]);
-      number /= grid[d];
     }
     more = more && use(region);
   });

@@ -59,6 +59,8 @@ class Hdf5Dataset final : public Dataset {
   // be decoded to, where others do not want it; null: anywhere, which then is block.
   template <class Place, class F>
   void for_each_decoded(const AscendingRegion& region, const Buffers& buffers, Place&& place, F&& f) const;
+  // As the index has it. Throws IoError, with names, where a part of the index cannot be read.
+  std::optional<ChunkEntry> find(int64_t number) const;
   int64_t block_offset(int64_t number) const;  // in the file; kNoAddress where it is missing
 
   void visit_direct(const AscendingRegion& region, std::span<std::byte> scratch, const Consume& consume) const;

@@ -20,6 +20,7 @@
 #include "quarry/io/hdf5/describe.h"
 #include "quarry/io/hdf5/format.h"
 #include "quarry/io/hdf5/library.h"
+#include "quarry/io/hdf5/parse/chunk_collector.h"
 #include "quarry/io/hdf5/parse/file.h"
 #include "quarry/io/hdf5/parse/signature.h"
 #include "quarry/io/hdf5/process/library_process.h"
@@ -45,15 +46,6 @@ constexpr int64_t kAlignedBytes = 64 << 10, kPageBytes = 4096;  // as of new fil
 constexpr int64_t kMetadataAlignment = 8;
 
 int64_t number_of(const Dims& chunk, const Dims& grid) { return dot(chunk, local::contiguous_strides(grid, 1)); }
-
-Dims chunk_at(int64_t number, const Dims& grid) {
-  Dims at = Dims::filled(grid.size(), 0);
-  for (int d = grid.size() - 1; d >= 0; --d) {
-    at[d] = number % grid[d];
-    number /= grid[d];
-  }
-  return at;
-}
 
 // An open file that nobody else has open.
 class LockedFile {
@@ -283,7 +275,7 @@ class Hdf5Change final : public OutputFile {
     }
     const int64_t count = local::element_count(counts);
     for (int64_t i = 0; i < count; ++i) {
-      Dims chunk = chunk_at(i, counts);
+      Dims chunk = place_in(counts, i);
       for (int d = 0; d < chunk.size(); ++d) chunk[d] += first[d];
       if (!use(chunk)) return;
     }
@@ -305,7 +297,7 @@ class Hdf5Change final : public OutputFile {
     const Dims grid = chunk_grid(item.plan.after.info.shape, *item.plan.before.info.chunks);
     index.for_each([&](const ChunkEntry& entry) {
       masked = masked || entry.mask != 0;
-      const int64_t number = number_of(chunk_at(entry.number, index.grid()), grid);
+      const int64_t number = number_of(place_in(index.grid(), entry.number), grid);
       item.chunks.push_back({number, entry.address, entry.bytes});
     });
   }
@@ -331,7 +323,7 @@ class Hdf5Change final : public OutputFile {
       extend(end);
     }
     for (size_t i = old_chunks; i < item.chunks.size(); ++i)
-      fill(item, item.chunks[i], chunk_at(item.chunks[i].number, grid));
+      fill(item, item.chunks[i], place_in(grid, item.chunks[i].number));
     item.plan.waiting = item.spec.region;
     if (!item.spec.append) return;
     const int axis = *item.spec.append;
@@ -431,11 +423,7 @@ class Hdf5Change final : public OutputFile {
     for (Item& item : items_) {
       if (item.index && item.spec.region.elements() > 0) {
         std::vector<PlacedChunk>& chunks = item.chunks;
-        std::ranges::stable_sort(chunks, {}, &PlacedChunk::number);
-        // Of those with one number the last one: encoded anew.
-        const auto first = std::unique(chunks.rbegin(), chunks.rend(),
-                                       [](const PlacedChunk& a, const PlacedChunk& b) { return a.number == b.number; });
-        chunks.erase(chunks.begin(), first.base());
+        keep_last_of_each(chunks);  // those that were encoded anew
         end = index_chunks(file, *item.index, item.plan.after.info.shape, local::itemsize(item.plan.after.info.dtype),
                            chunks, local::align_up(end, kMetadataAlignment));
       }

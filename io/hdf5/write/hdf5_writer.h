@@ -4,12 +4,14 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "quarry/io/byte_file.h"
 #include "quarry/io/hdf5/format.h"
 #include "quarry/io/hdf5/stored.h"
+#include "quarry/io/hdf5/write/index_writer.h"
 #include "quarry/io/output.h"
 
 namespace quarry::io::hdf5 {
@@ -20,8 +22,8 @@ enum class WriterKind : uint8_t { created, change };
 class Hdf5Writer final : public Writer {
  public:
   // `stored` describes what was created, at its place while it is written; `name` is the file as the user named it;
-  // `places`: the index of chunks will be made of where they are.
-  Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name, bool places);
+  // `places`: the index of chunks will be made of where they are; `index`: such that all ranks can write it.
+  Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name, bool places, std::optional<NewIndex> index = {});
 
   const OutputSpec& spec() const override { return spec_; }
   const Format& format() const override { return hdf5::format(); }
@@ -35,6 +37,10 @@ class Hdf5Writer final : public Writer {
   uint32_t checksum_written(const local::Region& region) const override;
   uint32_t checksum_written(const PlacedChunk& placed) const override;
   PlacedChunk place(const local::Dims& chunk, int64_t offset, std::span<const std::byte> bytes) override;
+  int64_t index_node_chunks() const override { return index_ ? node_chunks(*index_) : 0; }
+  std::vector<PlacedChunk> write_index(int64_t at, std::span<const PlacedChunk> chunks,
+                                       const PlacedChunk* next) override;
+  const std::optional<NewIndex>& index() const { return index_; }
   void sync() const override;
   int64_t bytes_written() const override { return bytes_written_; }
   // Of a chunk that the library stored.
@@ -48,6 +54,7 @@ class Hdf5Writer final : public Writer {
   const StoredDataset stored_;
   const std::string name_;
   const bool places_;
+  const std::optional<NewIndex> index_;
   mutable std::mutex file_mutex_;
   mutable std::unique_ptr<ByteFile> file_;
   std::atomic<int64_t> bytes_written_{0};

@@ -68,6 +68,8 @@ bool ends_where_it_says(const ByteSource& file, const FileFormat& format);
 // Makes the index of `chunks`, numbers ascending and each once, at `at`; returns where it ends. Throws IoError.
 int64_t index_chunks(MetadataTarget& file, const NewIndex& made, const local::Dims& shape, int64_t itemsize,
                      const std::vector<PlacedChunk>& chunks, int64_t at);
+// The last step of that where IndexWriter has made it: the data set's index is the one at `address`.
+void name_index(MetadataTarget& file, const NewIndex& made, int64_t address);
 
 // Gives an axis of the data set with that object header another extent than `shape` has; false where the header does
 // not say itself what its shape is. Throws IoError.

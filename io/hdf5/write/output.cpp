@@ -104,8 +104,9 @@ class Hdf5Output final : public OutputFile {
     place_.emplace(file_, unfiltered_bytes(specs_));
     create_all(overwrite);
     bytes_.emplace(place_->path(), ByteFile::Mode::write);
-    prepare_places();
-    for (size_t i = 0; i < specs_.size(); ++i) locate(i);
+    const auto opened = MetadataFile::open(place_->path());
+    prepare_places(opened);
+    for (size_t i = 0; i < specs_.size(); ++i) locate(opened, i);
     mark(FileState::unfinished);
   }
 
@@ -122,8 +123,7 @@ class Hdf5Output final : public OutputFile {
     for (int64_t i = 0; i < count; ++i) {
       writers_.push_back(std::static_pointer_cast<Hdf5Writer>(writer_of(kept.get_string())));
       specs_.push_back(writers_.back()->spec());
-      indexes_.emplace_back();
-      if (kept.get<bool>()) indexes_.back() = deserialize_new_index(kept);
+      indexes_.push_back(writers_.back()->index());
     }
   }
 
@@ -139,11 +139,7 @@ class Hdf5Output final : public OutputFile {
     out.put(places_);
     out.put(placed_begin_);
     out.put<int64_t>(std::ssize(specs_));
-    for (size_t i = 0; i < specs_.size(); ++i) {
-      out.put_string(writers_[i]->layout());
-      out.put(indexes_[i].has_value());
-      if (indexes_[i]) serialize(*indexes_[i], out);
-    }
+    for (const auto& writer : writers_) out.put_string(writer->layout());
     return out.take();
   }
 
@@ -180,6 +176,19 @@ class Hdf5Output final : public OutputFile {
     placed.insert(placed.end(), chunks.begin(), chunks.end());
     // Those of a run that is resumed come before others are reserved.
     for (const PlacedChunk& chunk : chunks) end_ = std::max(end_.load(), chunk.offset + chunk.bytes);
+  }
+
+  int64_t reserve_index(size_t index, int64_t end) override {
+    const int64_t at = local::align_up(std::max(end, end_of_placed()), kMetadataAlignment);
+    indexed_end_ = index_writer_at(index, at)->end();
+    made_at_.resize(specs_.size());
+    made_at_[index] = at;
+    return at;
+  }
+
+  void finish_index(size_t index, std::vector<PlacedChunk> nodes) override {
+    MetadataTarget file(*bytes_);
+    name_index(file, *indexes_[index], index_writer_at(index, made_at_[index])->finish(file, std::move(nodes)));
   }
 
   void commit() override {
@@ -238,18 +247,19 @@ class Hdf5Output final : public OutputFile {
   }
 
   // Finds where a created data set lies. Space that the library reused is cleared: padding must not show old data.
-  void locate(size_t index) {
+  void locate(const std::shared_ptr<const MetadataFile>& opened, size_t index) {
     const OutputSpec& spec = specs_[index];
     if (spec.text || spec.is_group) {
       writers_.push_back(nullptr);
       return;
     }
-    StoredDataset stored = describe_dataset(place_->path(), spec.object);
+    StoredDataset stored = describe_dataset(opened, spec.object);
     if (spec.filters.empty() && !stored.info.direct)
       throw local::IoError(
           fmt::format("cannot write '{}' to '{}' by offset: {}", spec.object, file_, stored.info.library_reason));
     if (spec.filters.empty() && !place_->fresh()) clear_reused(stored, place_->copied_bytes());
-    writers_.push_back(std::make_shared<Hdf5Writer>(spec, std::move(stored), file_, places_ && !spec.filters.empty()));
+    writers_.push_back(
+        std::make_shared<Hdf5Writer>(spec, std::move(stored), file_, places_ && indexes_[index], indexes_[index]));
   }
 
   void clear_reused(const StoredDataset& stored, int64_t old_bytes) const {
@@ -267,8 +277,7 @@ class Hdf5Output final : public OutputFile {
 
   // Where encoded chunks may be put, and what their indexes will need; `places_` stays false where the library must
   // store them.
-  void prepare_places() {
-    const auto opened = MetadataFile::open(place_->path());
+  void prepare_places(const std::shared_ptr<const MetadataFile>& opened) {
     const ByteFile& file = *bytes_;
     indexes_.resize(specs_.size());
     places_ = ends_where_it_says(file, opened->metadata.format());
@@ -283,20 +292,27 @@ class Hdf5Output final : public OutputFile {
     end_ = placed_begin_ = file.size();
   }
 
-  void index_placed() {
-    int64_t end = placed_begin_;
-    for (std::vector<PlacedChunk>& chunks : placed_) {
-      std::ranges::stable_sort(chunks, {}, &PlacedChunk::number);
-      // Of those with one number the last one.
-      const auto first = std::unique(chunks.rbegin(), chunks.rend(),
-                                     [](const PlacedChunk& a, const PlacedChunk& b) { return a.number == b.number; });
-      chunks.erase(chunks.begin(), first.base());
+  std::unique_ptr<IndexWriter> index_writer_at(size_t index, int64_t at) const {
+    const OutputSpec& spec = specs_[index];
+    const int64_t every = local::element_count(chunk_grid(spec.shape, *spec.chunks));
+    return index_writer(*indexes_[index], spec.shape, local::itemsize(spec.dtype), every, at);
+  }
+
+  // Behind the chunks that this process knows, and the indexes that are there.
+  int64_t end_of_placed() const {
+    int64_t end = std::max(placed_begin_, indexed_end_);
+    for (const std::vector<PlacedChunk>& chunks : placed_)
       for (const PlacedChunk& chunk : chunks) end = std::max(end, chunk.offset + chunk.bytes);
-    }
+    return end;
+  }
+
+  void index_placed() {
+    for (std::vector<PlacedChunk>& chunks : placed_) keep_last_of_each(chunks);
+    int64_t end = end_of_placed();
     if (end == placed_begin_) return;
     MetadataTarget file(*bytes_);
     for (size_t i = 0; i < placed_.size(); ++i) {
-      if (!indexes_[i]) continue;
+      if (!indexes_[i] || placed_[i].empty()) continue;
       end = index_chunks(file, *indexes_[i], specs_[i].shape, local::itemsize(specs_[i].dtype), placed_[i],
                          local::align_up(end, kMetadataAlignment));
     }
@@ -352,6 +368,9 @@ class Hdf5Output final : public OutputFile {
   std::atomic<int64_t> end_{0};  // of the room that is reserved
   std::mutex placed_mutex_;
   std::vector<std::vector<PlacedChunk>> placed_;
+  // Of indexes that were not made of placed_.
+  std::vector<int64_t> made_at_;
+  int64_t indexed_end_ = 0;
   bool stores_ = false;  // the library has stored chunks; guarded by its session
 };
 

@@ -18,8 +18,13 @@ namespace hdf5 {
 
 using local::Dims;
 
-Hdf5Writer::Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name, bool places)
-    : spec_(std::move(spec)), stored_(std::move(stored)), name_(std::move(name)), places_(places) {
+Hdf5Writer::Hdf5Writer(OutputSpec spec, StoredDataset stored, std::string name, bool places,
+                       std::optional<NewIndex> index)
+    : spec_(std::move(spec)),
+      stored_(std::move(stored)),
+      name_(std::move(name)),
+      places_(places),
+      index_(std::move(index)) {
   if (!spec_.filters.empty() && !places_) return;
   // Now, while it has its name: discard_partial_files() may take that. An error is one of the first write.
   try {
@@ -39,6 +44,8 @@ std::string Hdf5Writer::layout() const {
   hdf5::serialize(named, out);
   out.put_string(name_);
   out.put(places_);
+  out.put(index_.has_value());
+  if (index_) hdf5::serialize(*index_, out);
   return out.take();
 }
 
@@ -113,6 +120,21 @@ PlacedChunk Hdf5Writer::place(const Dims& chunk, int64_t offset, std::span<const
   return placed;
 }
 
+std::vector<PlacedChunk> Hdf5Writer::write_index(int64_t at, std::span<const PlacedChunk> chunks,
+                                                 const PlacedChunk* next) {
+  QUARRY_CHECK(index_);
+  if (chunks.empty()) return {};
+  const DatasetInfo& info = stored_.info;
+  const int64_t every = local::element_count(chunk_grid(info.shape, *info.chunks));
+  MetadataTarget target(file());
+  try {
+    return index_writer(*index_, info.shape, local::itemsize(info.dtype), every, at)
+        ->write_nodes(target, chunks[0].number, chunks, next);
+  } catch (const local::IoError& error) {
+    throw local::IoError(fmt::format("writing '{}' to '{}': {}", spec_.object, name_, error.what()));
+  }
+}
+
 uint32_t Hdf5Writer::checksum_written(const local::Region& region) const {
   const std::shared_ptr<Dataset> written = dataset_of(stored_);
   std::vector<std::byte> bytes(static_cast<size_t>(region.elements() * local::itemsize(stored_.info.dtype)));
@@ -141,9 +163,11 @@ std::shared_ptr<Writer> writer_of(const std::string& layout) {
   StoredDataset stored = deserialize(in);
   std::string name = in.get_string();
   const auto places = in.get<bool>();
+  std::optional<NewIndex> index;
+  if (in.get<bool>()) index = deserialize_new_index(in);
   const DatasetInfo& info = stored.info;
   OutputSpec spec{info.object, info.shape, info.dtype, info.chunks, info.filters, info.attributes};
-  return std::make_shared<Hdf5Writer>(std::move(spec), std::move(stored), std::move(name), places);
+  return std::make_shared<Hdf5Writer>(std::move(spec), std::move(stored), std::move(name), places, std::move(index));
 }
 
 }  // namespace hdf5

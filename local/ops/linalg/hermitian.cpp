@@ -18,8 +18,8 @@ bool engine_has_gemm(DType dtype) { return is_float(dtype) || is_complex(dtype);
 
 NdArray matmul(const NdArray& a, const NdArray& b) { return ops::matmul(a, b); }
 
-NdArray syrk(const NdArray& a) {
-  if (a.ndim() != 2) throw InvalidArgument(fmt::format("syrk takes a matrix, not shape {}", to_string(a.shape())));
+NdArray gram(const NdArray& a) {
+  if (a.ndim() != 2) throw InvalidArgument(fmt::format("gram() takes a matrix, not shape {}", to_string(a.shape())));
   const ExecContext context = context_for(a.device());
   const DType dtype = engine_has_gemm(a.dtype()) ? a.dtype() : DType::float64;
   NdArray result({a.shape(1), a.shape(1)}, dtype, context);

@@ -15,7 +15,7 @@ NdArray matmul(const NdArray& a, const NdArray& b);
 
 // a^H a of an (m, n) matrix, both triangles filled: half the work of matmul. float16, bfloat16, float and complex
 // types; others as float64.
-NdArray syrk(const NdArray& a);
+NdArray gram(const NdArray& a);
 
 // Eigenvalues (ascending, n) and eigenvectors (n x n, in columns) of a symmetric (Hermitian) matrix of which one
 // triangle is read; bool and integers as float64. Throws InvalidArgument unless the matrix is square, finite and the

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "quarry/local/ops/arguments.h"
+#include "quarry/local/program/subset.h"
 
 namespace quarry::local::ops {
 
@@ -86,6 +87,10 @@ EigResult eig(const NdArray& a);  // real where all eigenvalues are
 NdArray eigvals(const NdArray& a);
 EighResult eigh(const NdArray& a, std::string_view UPLO = "L");  // ascending; one triangle is read
 NdArray eigvalsh(const NdArray& a, std::string_view UPLO = "L");
+// A part of the spectrum: eigh(a, ByIndex{0, 4}), eigh(a, ByValue{0, inf}). By index of stacks too. Throw
+// InvalidArgument for numbers outside of [0, n), and where the last is before the first or `high` not above `low`.
+EighResult eigh(const NdArray& a, const Subset& subset, std::string_view UPLO = "L");
+NdArray eigvalsh(const NdArray& a, const Subset& subset, std::string_view UPLO = "L");
 
 // ---- Numbers about a matrix ----
 
@@ -138,13 +143,22 @@ NdArray cho_solve(const std::pair<NdArray, bool>& c_and_lower, const NdArray& b,
 // Of a v = w b v (type 1), a b v = w v (2) or b a v = w v (3) for Hermitian a and positive definite b, of which one
 // triangle is read: w ascends, and v^H b v = 1 (3: v^H b^-1 v = 1). By b's Cholesky factor. Throws LinAlgError where b
 // is not positive definite, InvalidArgument for another type.
-EighResult eigh(const NdArray& a, const NdArray& b, bool lower = true, int64_t type = 1, bool check_finite = true);
+EighResult eigh(const NdArray& a, const NdArray& b, bool lower = true, int64_t type = 1, bool check_finite = true,
+                const std::optional<Subset>& subset = std::nullopt);
+// SciPy's subset_by_index and subset_by_value, of which one may be given. Throws InvalidArgument for both.
+using IndexRange = std::optional<std::pair<int64_t, int64_t>>;
+using ValueRange = std::optional<std::pair<double, double>>;
+std::optional<Subset> subset_of(const IndexRange& by_index, const ValueRange& by_value);
 // NumPy's eigh, or SciPy's where b is given, as the second argument or by its name; `lower` stands for UPLO.
 std::variant<EighResult, NdArray> eigh_of(const NdArray& a,
                                           const std::variant<std::string, NdArray>& UPLO = std::string("L"),
                                           const std::optional<NdArray>& b = std::nullopt,
                                           std::optional<bool> lower = std::nullopt, bool eigvals_only = false,
-                                          int64_t type = 1, bool check_finite = true);
+                                          int64_t type = 1, bool check_finite = true,
+                                          const IndexRange& subset_by_index = std::nullopt,
+                                          const ValueRange& subset_by_value = std::nullopt);
+NdArray eigvalsh_of(const NdArray& a, std::string_view UPLO = "L", const IndexRange& subset_by_index = std::nullopt,
+                    const ValueRange& subset_by_value = std::nullopt);
 
 // These run on the CPU by LAPACK; arrays of other devices are copied there and their results back.
 //

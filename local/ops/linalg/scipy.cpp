@@ -6,6 +6,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/linalg/linalg.h"
+#include "quarry/local/ops/linalg/structured.h"
 #include "quarry/local/ops/linalg/support.h"
 #include "quarry/local/ops/products/products.h"
 #include "quarry/local/ops/ufunc/apply.h"
@@ -37,9 +38,27 @@ NdArray whole(const NdArray& a, bool lower, DType dtype) {
 
 constexpr const char* kNoFactor = "The matrix b is not positive definite: no eigenvalues or eigenvectors were computed";
 
-}  // namespace
+// The problem of two matrices as one of one.
+class Generalized {
+ public:
+  Generalized(const NdArray& a, const NdArray& b, bool lower, int64_t type, bool check_finite);
+  const NdArray& matrix() const { return matrix_; }
+  NdArray values(const NdArray& values) const { return converted(values, real_type(precision_.result)); }
+  NdArray vectors(const NdArray& vectors) const {
+    return converted(type_ == 3 ? matmul(factor_, vectors) : solved(vectors, "C"), precision_.result);
+  }
 
-EighResult eigh(const NdArray& a, const NdArray& b, bool lower, int64_t type, bool check_finite) {
+ private:
+  NdArray solved(const NdArray& sides, const char* trans) const {
+    return solve_triangular(factor_, sides, std::string(trans), /*lower=*/true, false, false, /*check_finite=*/false);
+  }
+  int64_t type_;
+  Precision precision_;
+  NdArray factor_, matrix_;
+};
+
+Generalized::Generalized(const NdArray& a, const NdArray& b, bool lower, int64_t type, bool check_finite)
+    : type_(type) {
   if (type < 1 || type > 3)
     throw InvalidArgument(fmt::format("\"type\" keyword only accepts 1, 2, and 3, not {}", type));
   check_square(a);
@@ -51,42 +70,52 @@ EighResult eigh(const NdArray& a, const NdArray& b, bool lower, int64_t type, bo
     throw InvalidArgument(fmt::format("wrong b dimensions {}, a has {}", to_string(b.shape()), to_string(a.shape())));
   check_values(a, check_finite);
   check_values(b, check_finite);
-  const Precision precision = precision_of(a, b);
-  const DType dtype = precision.compute;
-  NdArray factor;
+  precision_ = precision_of(a, b);
+  const DType dtype = precision_.compute;
   try {
-    factor = cholesky(converted(b, dtype), /*upper=*/!lower);
+    factor_ = cholesky(converted(b, dtype), /*upper=*/!lower);
   } catch (const LinAlgError&) {
     throw LinAlgError(kNoFactor);
   }
-  if (!lower) factor = conjugate_transpose(factor);
-  const NdArray matrix = whole(a, lower, dtype);
-  const auto solved = [&](const NdArray& sides, const char* trans) {
-    return solve_triangular(factor, sides, std::string(trans), /*lower=*/true, false, false, /*check_finite=*/false);
-  };
+  if (!lower) factor_ = conjugate_transpose(factor_);
+  const NdArray all = whole(a, lower, dtype);
   // Both sides of a are divided by the factor, or multiplied by it.
-  const NdArray reduced = type == 1 ? solved(conjugate_transpose(solved(matrix, "N")), "N")
-                                    : matmul(matmul(conjugate_transpose(factor), matrix), factor);
-  const auto [values, vectors] = eigh(reduced, "L");
-  const NdArray result = type == 3 ? matmul(factor, vectors) : solved(vectors, "C");
-  return {converted(values, real_type(precision.result)), converted(result, precision.result)};
+  matrix_ = type == 1 ? solved(conjugate_transpose(solved(all, "N")), "N")
+                      : matmul(matmul(conjugate_transpose(factor_), all), factor_);
+}
+
+}  // namespace
+
+EighResult eigh(const NdArray& a, const NdArray& b, bool lower, int64_t type, bool check_finite,
+                const std::optional<Subset>& subset) {
+  const Generalized problem(a, b, lower, type, check_finite);
+  const auto [values, vectors] = subset ? eigh(problem.matrix(), *subset, "L") : eigh(problem.matrix(), "L");
+  return {problem.values(values), problem.vectors(vectors)};
+}
+SomeEigen some_eigen(const NdArray& a, const NdArray& b, const Subset& subset, bool lower, int64_t type,
+                     bool check_finite) {
+  const Generalized problem(a, b, lower, type, check_finite);
+  const auto [values, vectors, found] = some_eigen(problem.matrix(), subset, "L", /*vectors=*/true);
+  return {problem.values(values), problem.vectors(vectors), found};
 }
 
 std::variant<EighResult, NdArray> eigh_of(const NdArray& a, const std::variant<std::string, NdArray>& UPLO,
                                           const std::optional<NdArray>& b, std::optional<bool> lower, bool eigvals_only,
-                                          int64_t type, bool check_finite) {
+                                          int64_t type, bool check_finite, const IndexRange& subset_by_index,
+                                          const ValueRange& subset_by_value) {
+  const std::optional<Subset> subset = subset_of(subset_by_index, subset_by_value);
   const auto* text = std::get_if<std::string>(&UPLO);
   const auto* second = std::get_if<NdArray>(&UPLO);
   if (second && b) throw TypeError("eigh() got multiple values for argument 'b'");
   if (const NdArray* other = b ? &*b : second) {
     const bool upper = text && (*text == "U" || *text == "u");
-    const EighResult result = eigh(a, *other, lower.value_or(!upper), type, check_finite);
+    const EighResult result = eigh(a, *other, lower.value_or(!upper), type, check_finite, subset);
     if (eigvals_only) return result.eigenvalues;
     return result;
   }
   const std::string triangle = lower ? (*lower ? "L" : "U") : *text;
-  if (eigvals_only) return eigvalsh(a, triangle);
-  return eigh(a, triangle);
+  if (eigvals_only) return subset ? eigvalsh(a, *subset, triangle) : eigvalsh(a, triangle);
+  return subset ? eigh(a, *subset, triangle) : eigh(a, triangle);
 }
 
 // ---- By LAPACK on the CPU: cuSOLVER has no banded solver, no LDL for Hermitian matrices and no Schur vectors ----

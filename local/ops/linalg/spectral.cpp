@@ -111,7 +111,41 @@ void check_triangle(const NdArray& a, Triangle triangle) {
   if (!item_or(state, true).as_bool()) throw LinAlgError(kNoConvergence);
 }
 
-Eigen hermitian_eigen(const NdArray& a, std::string_view uplo, bool vectors) {
+// Of a matrix of n rows.
+void check_subset(const Subset& subset, int64_t n) {
+  if (const auto* range = std::get_if<ByIndex>(&subset)) {
+    if (range->first < 0 || range->first > range->last || range->last >= n)
+      throw InvalidArgument(
+          fmt::format("Requested eigenvalue indices are not valid. Valid range is [0, {}] and start <= end, but "
+                      "start={}, end={} is "
+                      "given",
+                      n - 1, range->first, range->last));
+    return;
+  }
+  const auto [low, high] = std::get<ByValue>(subset);
+  if (!(low < high))
+    throw InvalidArgument(fmt::format(
+        "Requested eigenvalue bounds are not valid. Valid range is (-inf, inf) and low < high, but low={}, high={} is "
+        "given",
+        low, high));
+}
+
+// What a subset has in each matrix of a batch, of which all have as many by index.
+EighResult cut(const SomeEigen& some, const Subset& subset) {
+  int64_t count = most_of(subset, some.values.shape(-1));
+  if (std::holds_alternative<ByValue>(subset)) {
+    if (some.values.ndim() > 1)
+      throw InvalidArgument("a subset by value is of one matrix: those of a stack may have as many each as they like");
+    const Range named(some.vectors.size() == 0 ? "linalg.eigvalsh" : "linalg.eigh");
+    count = some.found.item().as_int64();
+  }
+  const Slice first{0, count, 1};
+  return {some.values[{ellipsis, first}].copy(),
+          some.vectors.size() == 0 ? some.vectors : some.vectors[{ellipsis, full_slice, first}].copy()};
+}
+
+Eigen hermitian_eigen(const NdArray& a, std::string_view uplo, bool vectors, const std::optional<Subset>& subset = {},
+                      const NdArray& found = {}) {
   const Triangle triangle = parse_triangle(uplo);
   check_square(a);
   const Precision precision = precision_of(a);
@@ -129,7 +163,7 @@ Eigen hermitian_eigen(const NdArray& a, std::string_view uplo, bool vectors) {
     check_triangle(work, lower ? Triangle::upper : Triangle::lower);
     const Info info(batch, context);
     run(Eigh{dtype, lower ? Triangle::lower : Triangle::upper, vectors, stack_of(work), result.values.raw(),
-             info.data()},
+             info.data(), subset, subset ? found.data<int32_t>() : nullptr},
         a);
     info.check(kNoConvergence);
   }
@@ -200,6 +234,32 @@ EighResult eigh(const NdArray& a, std::string_view UPLO) {
   return {result.values, result.vectors};
 }
 NdArray eigvalsh(const NdArray& a, std::string_view UPLO) { return hermitian_eigen(a, UPLO, false).values; }
+SomeEigen some_eigen(const NdArray& a, const Subset& subset, std::string_view uplo, bool vectors) {
+  check_square(a);
+  check_subset(subset, a.shape(-1));
+  const ExecContext context = context_for(a.device());
+  const NdArray found(linalg::batch_of(a), DType::int32, context);
+  if (a.size() == 0) found.fill(0, context);
+  const Eigen result = hermitian_eigen(a, uplo, vectors, subset, found);
+  return {result.values, vectors ? result.vectors : NdArray({0}, a.dtype(), context), found};
+}
+EighResult eigh(const NdArray& a, const Subset& subset, std::string_view UPLO) {
+  return cut(some_eigen(a, subset, UPLO, true), subset);
+}
+NdArray eigvalsh(const NdArray& a, const Subset& subset, std::string_view UPLO) {
+  return cut(some_eigen(a, subset, UPLO, false), subset).eigenvalues;
+}
+std::optional<Subset> subset_of(const IndexRange& by_index, const ValueRange& by_value) {
+  if (by_index && by_value) throw InvalidArgument("Either index or value subset can be requested.");
+  if (by_index) return ByIndex{by_index->first, by_index->second};
+  if (by_value) return ByValue{by_value->first, by_value->second};
+  return std::nullopt;
+}
+NdArray eigvalsh_of(const NdArray& a, std::string_view UPLO, const IndexRange& subset_by_index,
+                    const ValueRange& subset_by_value) {
+  const std::optional<Subset> subset = subset_of(subset_by_index, subset_by_value);
+  return subset ? eigvalsh(a, *subset, UPLO) : eigvalsh(a, UPLO);
+}
 EigResult eig(const NdArray& a) {
   const Range named("linalg.eig");
   const Eigen result = eigen(a, true);

@@ -255,7 +255,7 @@ std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q, bool w
   TallQr result{own ? copied(a, dtype) : a, {}};
   constexpr int kMostPasses = 4;
   for (int pass = 0; pass < kMostPasses; ++pass) {
-    const NdArray gram = syrk(result.q);
+    const NdArray gram = linalg::gram(result.q);
     bool last = false;
     if (pass > 0) {
       // How far the columns are from orthonormal: near enough, one more pass makes them so to the last bit.

@@ -112,6 +112,16 @@ struct Eigen {
 };
 Eigen complex_eigen(const NdArray& a, bool vectors);
 
+// eigh() of a subset, the generalized problem where b is given, in arrays whose shapes depend on no value: `found` of
+// each matrix (int32) are first in `values` (..., n) and in the columns of `vectors` (..., n, n), what is behind them
+// is unspecified. Throws what eigh() throws.
+struct SomeEigen {
+  NdArray values, vectors, found;
+};
+SomeEigen some_eigen(const NdArray& a, const Subset& subset, std::string_view uplo, bool vectors);
+SomeEigen some_eigen(const NdArray& a, const NdArray& b, const Subset& subset, bool lower, int64_t type,
+                     bool check_finite);
+
 // lstsq() with the squares of the residuals' norms for each right-hand side whatever the rank, which is a 0-d array, so
 // that what it is depends on no value.
 struct LeastSquares {

@@ -483,8 +483,12 @@ def of_matrices(f, signature):
 Eigh = collections.namedtuple("Eigh", ["eigenvalues", "eigenvectors"])
 
 
-def eigh(a, UPLO="L", *, b=None, lower=None, eigvals_only=False, type=1, check_finite=True):
-    """NumPy's, or SciPy's for two matrices."""
+def eigh(a, UPLO="L", *, b=None, lower=None, eigvals_only=False, type=1, check_finite=True, **subset):
+    """NumPy's, or SciPy's for two matrices and for a part of the spectrum."""
+    if subset:
+        lower = UPLO in "Ll" if lower is None else lower
+        values, vectors = scipy_linalg.eigh(float_of(np.asarray(a)), b, lower=lower, type=type, **subset)
+        return values if eigvals_only else Eigh(values, vectors)
     if not isinstance(UPLO, str):
         UPLO, b = "L", UPLO
     lower = UPLO in "Ll" if lower is None else lower
@@ -496,6 +500,45 @@ def eigh(a, UPLO="L", *, b=None, lower=None, eigvals_only=False, type=1, check_f
         raise ValueError("wrong b dimensions")
     values, vectors = of_matrices(lambda x, y: scipy_linalg.eigh(x, y, lower=lower, type=type), "(n,n),(n,n)->(n),(n,n)")(a, b)
     return values if eigvals_only else Eigh(values, vectors)
+
+
+def eigvalsh(a, UPLO="L", **subset):
+    return eigh(a, UPLO, eigvals_only=True, **subset)
+
+
+def solve(a, b, **options):
+    """NumPy's, or SciPy's where more is assumed."""
+    if "assume_a" not in options:
+        return np.linalg.solve(a, b)
+    result = scipy_linalg.solve(a, b, **options)
+    return result.astype(np.result_type(a, b))
+
+
+def symm(a, b, side=0, lower=False, hermitian=False):
+    part = np.tril(a, -1) if lower else np.triu(a, 1)
+    diagonal = np.diag(np.diag(a).real if hermitian else np.diag(a))
+    whole = part + (np.conj(part.T) if hermitian else part.T) + diagonal
+    return whole.astype(a.dtype) @ b if side == 0 else b @ whole.astype(a.dtype)
+
+
+def hemm(a, b, side=0, lower=False):
+    return symm(a, b, side, lower, hermitian=True)
+
+
+def trmm(a, b, side=0, lower=False, trans=0, unit_diagonal=False):
+    part = np.tril(a) if lower else np.triu(a)
+    if unit_diagonal:
+        part = part - np.diag(np.diag(part)) + np.eye(len(a), dtype=a.dtype)
+    part = [part, part.T, np.conj(part.T)][trans]
+    return part @ b if side == 0 else b @ part
+
+
+def syrk(a, trans=False):
+    return a.T @ a if trans else a @ a.T
+
+
+def herk(a, trans=False):
+    return np.conj(a.T) @ a if trans else a @ np.conj(a.T)
 
 
 def schur(a, output="real"):
@@ -534,7 +577,7 @@ def solve_toeplitz(c, b):
     return scipy_linalg.solve_toeplitz((c, r), b).astype(dtype)
 
 
-EXTRA = [solve_toeplitz, eigh, schur, ldl, solve_banded, solveh_banded, lu, lu_factor, lu_solve, solve_triangular, cho_factor, cho_solve, expm, sqrtm, block_diag, toeplitz]
+EXTRA = [solve_toeplitz, eigh, eigvalsh, solve, symm, hemm, trmm, syrk, herk, schur, ldl, solve_banded, solveh_banded, lu, lu_factor, lu_solve, solve_triangular, cho_factor, cho_solve, expm, sqrtm, block_diag, toeplitz]
 FUNCTIONS = {"linalg": types.SimpleNamespace(**({n: getattr(np.linalg, n) for n in dir(np.linalg) if n[0] != "_"}
                                                 | {f.__name__: f for f in EXTRA}))}
 
@@ -581,6 +624,41 @@ def scipy():
         yield case(f"linalg.{call}", a=a)
     yield case("linalg.solve_triangular(a, ones(2))", a=np.array([[1.0, 2], [0, 0]]))
     yield case("linalg.sqrtm(a)", a=plain("float64", (3, 3)))
+
+
+def structured():
+    """Systems by what is assumed of them, products with triangles, parts of spectra."""
+    for dtype in INEXACT:
+        for n in [1, 2, 6]:
+            h, p = hermitian(dtype, (n, n)), positive(dtype, (n, n))
+            s = plain(dtype, (n, n)) + plain(dtype, (n, n)).T + 3 * np.eye(n, dtype=dtype)
+            for b in [plain(dtype, (n,)), plain(dtype, (n, 3))]:
+                for assume, a in [("gen", well(dtype, (n, n))), ("pos", p), ("her", h + 9 * np.eye(n, dtype=dtype)), ("sym", s)]:
+                    for options in ["", ", lower=True"]:
+                        yield case(f"linalg.solve(a, b, assume_a='{assume}'{options})", a=a, b=b, norm=40 * BOUND)
+            for subset in ["subset_by_index=(0, 0)", f"subset_by_index=[{n // 2}, {n - 1}]", "subset_by_value=(-inf, 0.1)",
+                           "subset_by_value=(0.1, 2)", "subset_by_value=[100, inf]"]:
+                yield case(f"linalg.eigh(a, {subset}).eigenvalues", a=h, norm=BOUND)
+                yield case(f"abs(linalg.eigh(a, {subset})[1])", a=h, norm=100 * BOUND)
+                yield case(f"linalg.eigvalsh(a, 'U', {subset})", a=h, norm=BOUND)
+                yield case(f"linalg.eigh(a, b=b, {subset})[0]", a=h, b=p, norm=20 * BOUND)
+            a, b, c = plain(dtype, (n, n), 1), plain(dtype, (n, 3), 2), plain(dtype, (3, n), 3)
+            for lower in [False, True]:
+                for f in ["symm", "hemm", "trmm"]:
+                    yield case(f"linalg.{f}(a, b, lower={lower})", a=a, b=b, norm=BOUND)
+                    yield case(f"linalg.{f}(a, c, 1, {lower})", a=a, c=c, norm=BOUND)
+                for trans in range(3):
+                    yield case(f"linalg.trmm(a, b, 0, {lower}, {trans}, unit_diagonal=True)", a=a, b=b, norm=BOUND)
+                    yield case(f"linalg.trmm(a, c, 1, {lower}, {trans})", a=a, c=c, norm=BOUND)
+            for f in ["syrk", "herk"]:
+                yield case(f"linalg.{f}(b)", b=b, norm=BOUND)
+                yield case(f"linalg.{f}(b, trans=True)", b=b, norm=BOUND)
+    a, b = hermitian("float64", (3, 3)), np.ones(3)
+    for call in ["eigh(a, subset_by_index=(1, 0))", "eigh(a, subset_by_index=(0, 3))", "eigh(a, subset_by_index=(-1, 1))",
+                 "eigvalsh(a, subset_by_value=(1, 1))", "eigh(a, subset_by_index=(0, 0), subset_by_value=(0, 1))",
+                 "solve(a, b, assume_a='some')", "solve(0 * a, b, assume_a='sym')", "solve(-a @ a, b, assume_a='pos')",
+                 "solve(a[:2], b, assume_a='pos')"]:
+        yield case(f"linalg.{call}", a=a, b=b)
 
 
 def more_of_scipy():
@@ -658,5 +736,5 @@ def more_of_scipy():
 
 
 def cases():
-    for part in [solving, spectra, least_squares, norms, products, scipy, more_of_scipy]:
+    for part in [solving, spectra, least_squares, norms, products, scipy, more_of_scipy, structured]:
         yield from part()

@@ -135,11 +135,15 @@ TEST(JournalTest, JobsAndTheirJournals) {
   EXPECT_EQ(found[0].path, job + ".2.0");
   EXPECT_EQ(found[1].path, job + ".10.0");
   EXPECT_EQ(found[2].generation, 10);
-  remove_job(job);
+  const std::string states = dir / "o.h5.partial.states";
+  std::filesystem::create_directory(states);
+  write_durably(states + "/table.1.0.0", "");
+  remove_job(dir / "o.h5.partial");
   EXPECT_FALSE(std::filesystem::exists(job));
+  EXPECT_FALSE(std::filesystem::exists(states));
   EXPECT_TRUE(journals_of(job).empty());
   EXPECT_EQ(journals_of(dir / "other.h5.partial.job").size(), 1u);
-  remove_job(dir / "other.h5.partial.job");  // without the job file journals mean nothing, and stay
+  remove_job(dir / "other.h5.partial");  // without the job file journals mean nothing, and stay
   EXPECT_EQ(journals_of(dir / "other.h5.partial.job").size(), 1u);
 }
 

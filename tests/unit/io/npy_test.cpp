@@ -1,9 +1,11 @@
 // NumPy's files: arrays of any order, dtype and header version, records, archives, and headers that lie.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
 
 #include "quarry/io/format.h"
+#include "quarry/io/npy/zip.h"
 #include "quarry/io/output.h"
 #include "tests/unit/io/hdf5/io_test.h"
 
@@ -162,6 +164,13 @@ TEST_F(NpyTest, HeadersThatLieAreErrors) {
     EXPECT_THAT(message_of<local::IoError>([&] { Dataset::open(file, "/"); }), HasSubstr(message)) << content;
     EXPECT_THROW(list_objects(file), local::IoError);
   }
+  // A field's path repeats the names around it.
+  std::string fields;
+  for (int i = 0; i < 60; ++i) fields += fmt::format("('{}', '|b1'), ", i);
+  const std::string wide = "[('" + std::string(400000, 'n') + "', [" + fields + "])]";
+  EXPECT_THAT(message_of<local::IoError>(
+                  [&] { list_objects(write("w.npy", npy(header(wide, "()"), std::string(60, '\0'), 2))); }),
+              HasSubstr("names of its fields are too long"));
   const std::string types = write("t.npy", npy(header("'<U2'", "()"), eight));
   EXPECT_THAT(message_of<local::TypeError>([&] { Dataset::open(types, "/"); }), HasSubstr("text ('<U2')"));
   EXPECT_THROW(Dataset::open(write("o.npy", npy(header("'|O'", "(9,)"), "")), "/"), local::TypeError);
@@ -308,6 +317,46 @@ TEST_F(NpyTest, DamagedArchivesAreErrors) {
   changed[at + 16] ^= 1;
   std::ofstream(bad, std::ios::binary) << changed;
   EXPECT_THAT(message_of<local::IoError>([&] { Dataset::open(bad, "/x"); }), HasSubstr("checksum"));
+}
+
+TEST_F(NpyTest, SmallArchivesDoNotBecomeLongLists) {
+  std::string fields;
+  for (int i = 0; i < 300; ++i) fields += fmt::format("('{}', '|b1'), ", i);
+  const std::string array =
+      npy("{'descr': [" + fields + "], 'fortran_order': False, 'shape': ()}", std::string(300, '\0'));
+  npy::ZipMember member{.name = std::string(60000, 'n'),
+                        .stored_bytes = std::ssize(array),
+                        .bytes = std::ssize(array),
+                        .header_offset = 0};
+  const std::string content = npy::zip_local_header(member, false) + array;
+  const auto archive = [&](const std::vector<npy::ZipMember>& members) {
+    return write("a.npz", content + npy::zip_directory(members, std::ssize(content)));
+  };
+  const auto objects = list_objects(archive({member}));
+  ASSERT_EQ(objects.size(), 2u);
+  EXPECT_THAT(objects[1].note, HasSubstr("names of its fields are too long"));
+  EXPECT_THROW(Dataset::open(dir_ / "a.npz", "/" + member.name + "/none"), local::IoError);
+  EXPECT_THAT(message_of<local::IoError>([&] { list_objects(archive(std::vector(20, member))); }),
+              HasSubstr("its members overlap"));
+}
+
+TEST_F(NpyTest, ArchivesOfManyFieldsAreListedInPart) {
+  std::string fields, content;
+  constexpr int kFields = 20000;
+  for (int i = 0; i < kFields; ++i) fields += fmt::format("('{}', '|b1'), ", i);
+  const std::string array =
+      npy("{'descr': [" + fields + "], 'fortran_order': False, 'shape': ()}", std::string(kFields, '\0'), 2);
+  std::vector<npy::ZipMember> members;
+  for (int i = 0; i < 8; ++i) {
+    members.push_back({.name = fmt::format("{}.npy", i),
+                       .stored_bytes = std::ssize(array),
+                       .bytes = std::ssize(array),
+                       .header_offset = std::ssize(content)});
+    content += npy::zip_local_header(members.back(), false) + array;
+  }
+  const auto objects = list_objects(write("a.npz", content + npy::zip_directory(members, std::ssize(content))));
+  EXPECT_THAT(objects.back().note, HasSubstr("too many fields"));
+  EXPECT_EQ(std::ssize(objects), 2 + 5 * (1 + kFields));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "quarry/io/format.h"
 #include "quarry/io/output.h"
 #include "quarry/io/partial.h"
+#include "quarry/io/zarr/metadata.h"
 #include "tests/unit/io/hdf5/io_test.h"
 
 namespace quarry::io {
@@ -283,6 +284,18 @@ TEST_F(ZarrTest, WhatCannotBeIsRefusedByName) {
   text.text = OutputText{"words"};
   refused("p.zarr", {text}, "no text");
   EXPECT_EQ(list_objects(file).size(), 4u);
+}
+
+// Values are copied and shown recursively.
+TEST(ZarrMetadata, DeepBracketsAreRefused) {
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  const auto attributes = [&](size_t depth) {
+    return zarr::parse_group_attributes(R"({"text": "[[[\"[[[", "deep": )" + nested(depth) + "}", /*version=*/2, "a");
+  };
+  EXPECT_EQ(attributes(200).size(), 1u);  // lists of lists are left out
+  EXPECT_THAT(message_of<local::IoError>([&] { attributes(1000000); }), HasSubstr("too deep"));
+  EXPECT_THROW(zarr::parse_metadata(R"({"shape": [1], "data_type": )" + nested(1000000) + "}", "", 3, "a"),
+               local::IoError);
 }
 
 TEST_F(ZarrTest, ARootArrayAndText) {

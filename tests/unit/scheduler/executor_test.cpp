@@ -288,6 +288,78 @@ TEST_P(ExecutorTest, TasksOverlapUpToTheBudget) {
   EXPECT_EQ(executor->statistics().spilled_bytes, 0);
 }
 
+TEST(ExecutorReads, WhatNoThreadHasBegunHoldsNoDeviceMemory) {
+  // All 400 blocks would fit.
+  constexpr int64_t kBytes = 64 << 10;
+  constexpr int kReads = 400, kThreads = 2, kReadyForEach = 4;
+  ExecutorConfig config = config_for(DeviceKind::emulated, 2 * kReads * kBytes);
+  config.io_threads = kThreads;
+  const auto executor = Executor::create(config);
+  Graph graph;
+  std::atomic<int> used = 0;
+  const int32_t read = graph.add_body(
+      std::make_unique<Call>([](TaskRun&) { std::this_thread::sleep_for(std::chrono::microseconds(200)); }));
+  const int32_t use = graph.add_body(std::make_unique<Call>([&](TaskRun&) { ++used; }));
+  for (int i = 0; i < kReads; ++i) {
+    const BlockId block = graph.add_block(kBytes);
+    add(graph, {.body = read, .outputs = {block}, .queue = QueueKind::io, .kind = TaskKind::read});
+    add(graph, {.body = use, .inputs = {block}});
+  }
+  executor->run(graph);
+  EXPECT_EQ(used, kReads);
+  // As many more may be under way, and read but not used.
+  EXPECT_LE(executor->statistics().peak_memory_bytes, kReads / 4 * kBytes);
+  EXPECT_GE(executor->statistics().peak_memory_bytes, kThreads * kReadyForEach * kBytes);
+}
+
+TEST(ExecutorGrowth, NoDeviceMemoryIsTakenOnlyToRunFarAhead) {
+  constexpr int64_t kBytes = 16 << 10, kBudget = 48 << 20;
+  constexpr int kMade = 4000;  // more than fits
+  const auto executor = Executor::create(config_for(DeviceKind::emulated, kBudget));
+  Graph graph;
+  const int32_t make = graph.add_body(std::make_unique<Call>([](TaskRun&) {}));
+  const int32_t use = graph.add_body(
+      std::make_unique<Call>([](TaskRun&) { std::this_thread::sleep_for(std::chrono::microseconds(50)); }));
+  for (int i = 0; i < kMade; ++i) {
+    const BlockId block = graph.add_block(kBytes);
+    add(graph, {.body = make, .outputs = {block}});
+    add(graph, {.body = use, .inputs = {block}});
+  }
+  executor->run(graph);
+  EXPECT_LE(executor->device_bytes(), kBudget / 3);
+}
+
+TEST_P(ExecutorTest, KeptBlocksDoNotMakeWayForRunningFarAhead) {
+  // The second run reads what the first one kept, and then makes far more than fits, a little at a time.
+  constexpr int64_t kBytes = 16 << 10;
+  constexpr int kKept = 32, kMade = 1000;
+  const auto executor = Executor::create(config_for(GetParam(), 6 * kKept * kBytes));
+  std::vector<std::shared_ptr<StoredBlock>> kept;
+  {
+    Graph graph;
+    const int32_t body = graph.add_body(std::make_unique<Mix>());
+    std::vector<BlockId> blocks;
+    for (int i = 0; i < kKept; ++i) {
+      blocks.push_back(graph.add_block(kBytes, 0, true));
+      add(graph, {.body = body, .outputs = {blocks.back()}});
+    }
+    executor->run(graph);
+    for (const BlockId block : blocks) kept.push_back(executor->stored_block(block));
+  }
+  Graph graph;
+  const int32_t pause = graph.add_body(
+      std::make_unique<Call>([](TaskRun&) { std::this_thread::sleep_for(std::chrono::microseconds(50)); }));
+  for (const std::shared_ptr<StoredBlock>& block : kept)
+    add(graph, {.body = pause, .inputs = {graph.add_stored(block)}});
+  for (int i = 0; i < kMade; ++i) {
+    const BlockId block = graph.add_block(kBytes);
+    add(graph, {.body = pause, .outputs = {block}});
+    add(graph, {.body = pause, .inputs = {block}});
+  }
+  executor->run(graph);
+  EXPECT_EQ(executor->statistics().spilled_bytes, 0);
+}
+
 TEST_P(ExecutorTest, FarthestNextUseIsEvicted) {
   // Blocks 0..3 are used again in order 0, 1, 2, 3 with room for three of them: only what is used last moves.
   const auto executor = Executor::create(config_for(GetParam(), 4 * 1024));

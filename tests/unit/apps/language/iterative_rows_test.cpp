@@ -13,7 +13,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What is printed, or the error, where a is a definite 6 x 6 matrix in chunks of 4, b = a 1, t its first two columns.
+// What is printed, or the error, where a is a definite 6 x 6 matrix in chunks of 4, b = a 1, t its first two columns, d
+// a without the elements beside the diagonal, and s that as a sparse matrix.
 std::string shown(const std::string& text) {
   Environment environment;
   environment.other = {&local_library(), "there it is"};
@@ -25,11 +26,37 @@ std::string shown(const std::string& text) {
     environment.variables.emplace("a", value_of("(eye(6) * arange(2.0, 8.0) + 0.1).rechunk(4)"));
     environment.variables.emplace("b", value_of("a @ ones(6)"));
     environment.variables.emplace("t", value_of("a[:, :2]"));
+    environment.variables.emplace("d", value_of("a * (abs(arange(6)[:, newaxis] - arange(6)) != 1)"));
+    environment.variables.emplace("s", value_of("sparse.csr_array(d)"));
     const Value value = value_of(text);
     return display(std::span(&value, 1))[0];
   } catch (const local::Error& error) {
     return error.what();
   }
+}
+
+TEST(IterativeRows, TakeSparseMatrices) {
+  const auto is_true = [](const std::string& text) { EXPECT_THAT(shown(text), HasSubstr("True")) << text; };
+  for (const char* solver : {"cg", "cgs", "bicgstab", "gmres", "minres"}) {
+    for (const char* more : {"", ", M='jacobi'", ", M='block_jacobi'", ", M=sparse.csr_array(linalg.inv(d))"})
+      is_true(std::string("abs(d @ sparse.linalg.") + solver + "(s, b, rtol=1e-12" + more + ")[0] - b).max() < 1e-8");
+    EXPECT_THAT(shown(std::string("linalg.") + solver + "(s[:2], b)"), HasSubstr("expected a square operator"));
+  }
+  is_true("abs(d @ sparse.linalg.lsqr(s, b, atol=1e-12, btol=1e-12)[0] - b).max() < 1e-8");
+  is_true("abs(d @ sparse.linalg.lsmr(s, b, atol=1e-12, btol=1e-12)[0] - b).max() < 1e-8");
+  is_true("abs(sparse.linalg.eigsh(s, 2)[0] - linalg.eigvalsh(d)[4:]).max() < 1e-10");
+  is_true("abs(scipy.sparse.linalg.svds(s, 2)[1] - linalg.eigvalsh(d)[4:]).max() < 1e-8");
+  is_true("abs(sort(real(sparse.linalg.eigs(s, 2)[0])) - linalg.eigvalsh(d)[4:]).max() < 1e-10");
+  is_true("abs(sparse.linalg.lobpcg(s, t, maxiter=60, tol=1e-8)[0] - linalg.eigvalsh(d)[:3:-1]).max() < 1e-6");
+  is_true(
+      "abs(sparse.linalg.lobpcg(s, t, B=2 * sparse.csr_array(eye(6)), maxiter=60, tol=1e-8)[0] - "
+      "linalg.eigvalsh(d)[:3:-1] / 2).max() < 1e-6");
+}
+
+TEST(IterativeRows, EigenvaluesOfGeneralMatrices) {
+  EXPECT_THAT(shown("abs(linalg.eigs(a, 1, 'SR', ncv=6)[0] - linalg.eigvalsh(a)[0]).max() < 1e-8"), HasSubstr("True"));
+  EXPECT_THAT(shown("abs(linalg.eigs(a, 1, 'LM', ncv=6)[0] - linalg.eigvalsh(a)[5]).max() < 1e-8"), HasSubstr("True"));
+  EXPECT_THAT(shown("linalg.eigs(a, 1, 'XX')"), HasSubstr("XX"));
 }
 
 TEST(IterativeRows, SolveWithScipysArguments) {

@@ -250,10 +250,42 @@ TEST_P(Sparse, AreReadFromMatrixMarket) {
       std::ofstream(file) << "%%MatrixMarket matrix coordinate real general\n" << text;
       return message_of<local::IoError>([&] { mmread(file); });
     };
-    EXPECT_THAT(said("3 3 3\n1 1 1.0\n2 2 2.0\n"), HasSubstr("3 entries"));
-    EXPECT_THAT(said("3 3 2\n1 1 1.0\n2 4 2.0\n"), HasSubstr("4"));
-    EXPECT_THAT(said("3 3 2\n1 1 1.0\n2 x 2.0\n"), HasSubstr("'x'"));
+    EXPECT_THAT(said("3 3 3\n1 1 1.0\n2 2 2.0\n"), HasSubstr("a.mtx:2: the header tells of 3 entries, and 2 follow"));
+    EXPECT_THAT(said("3 3 1\n1 1 1.0\n2 2 2.0\n"), HasSubstr("a.mtx:2: the header tells of 1 entries, and 2 follow"));
+    EXPECT_THAT(said("3 3 2\n1 1 1.0\n2 4 2.0\n"), HasSubstr("a.mtx:4: column 4 is not between 1 and 3"));
+    EXPECT_THAT(said("% one\n\n3 3 4\n1 1 1.0\n% two\n\n2 2 2.0\n3 3 0.5\n4 1 2.0\n"),
+                HasSubstr("a.mtx:10: row 4 is not between 1 and 3"));
+    EXPECT_THAT(said("3 3 2\n1 1 1.0\n2 x 2.0\n"), HasSubstr("a.mtx:4: the column 'x' is not a number"));
+    const auto read = [&](const std::string& text) {
+      std::ofstream(file) << "%%MatrixMarket matrix coordinate " << text;
+      return local::to_vector<double>(mmread(file).toarray().to_host().astype(DType::float64));
+    };
+    EXPECT_EQ(read("pattern symmetric\n3 3 3\n1 1\n% between\n2 01\n\n003 +3"),
+              (std::vector<double>{1, 1, 0, 1, 0, 0, 0, 0, 1}));
+    EXPECT_EQ(read("integer skew-symmetric\n3 3 2\n2 1 5\n3 2 -7\n"),
+              (std::vector<double>{0, -5, 0, 5, 0, 7, 0, -7, 0}));
+    EXPECT_EQ(read("real general\n1 3 2\n1 3 2.5\n1 3 1\n"), (std::vector<double>{0, 0, 3.5}));
   }
+}
+
+TEST_P(Sparse, AreWrittenToHdf5) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5";
+  for (const DType dtype : {DType::float32, DType::complex128, DType::int64}) {
+    const local::sparse::SparseArray local = testing::sparse_matrix({40, 13}, dtype);
+    const SparseArray a = csr_array(local, {.row_chunk = 7});
+    EXPECT_TRUE(testing::close(a.indices().to_host(), local.tocsr().indices().astype(DType::int64)));
+    EXPECT_TRUE(testing::close(a.indptr().to_host(), local.tocsr().indptr().astype(DType::int64)));
+    to_hdf5(file, "/group/a", a, {.overwrite = true});
+    const SparseArray back = open_hdf5(file, "/group/a");
+    EXPECT_EQ(back.shape(), a.shape());
+    EXPECT_EQ(back.dtype(), dtype);
+    EXPECT_TRUE(testing::close(back.toarray().to_host(), local.toarray()));
+  }
+  const SparseArray none = csr_array(zeros({5, 4}));
+  to_hdf5(file, "/none", none);
+  EXPECT_EQ(open_hdf5(file, "/none").shape(), (Dims{5, 4}));
+  EXPECT_EQ(open_hdf5(file, "/none").nnz(), 0);
 }
 
 // Twice the budget, chunk by chunk.

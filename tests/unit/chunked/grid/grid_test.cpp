@@ -127,5 +127,24 @@ TEST(MatMulTile, OneLongAxisTakesWhatIsLeft) {
   EXPECT_EQ(square.n, 1024);
 }
 
+TEST(MatMulTile, OnGpusCutsAreFollowedWhereTheyAreMultiplesOfAUnit) {
+  constexpr int64_t kN = 24576, kTarget = 64 << 20;
+  const int64_t unit = matmul_unit(local::DeviceKind::cuda);
+  for (const auto& [hint, expected] : {std::pair<int64_t, int64_t>{341, 2048},
+                                       {0, 2048},
+                                       {256, 2048},
+                                       {3000, 2048},
+                                       {640, 1920},
+                                       {6144, 2048},
+                                       {24576, 2048}}) {
+    const MatMulTile tile = matmul_tile(kN, kN, kN, 8, kTarget, hint, hint, unit);
+    EXPECT_EQ(tile.m, expected) << hint;
+    EXPECT_EQ(tile.k, expected) << hint;
+    EXPECT_EQ(tile.n, 2048) << hint;
+  }
+  EXPECT_EQ(matmul_tile(kN, kN, kN, 8, kTarget, 341, 341).k, 2046);
+  EXPECT_EQ(matmul_unit(local::DeviceKind::cpu), 1);
+}
+
 }  // namespace
 }  // namespace quarry

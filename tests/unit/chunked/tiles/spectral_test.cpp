@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
@@ -97,6 +99,56 @@ TEST_P(Spectral, OneTriangleIsRead) {
     });
     testing::expect_eigen(a, got[0], got[1]);
     if (!is_quick()) break;
+  }
+}
+
+// Only what a part of the spectrum needs is decomposed.
+TEST_P(Spectral, PartsOfASpectrum) {
+  for (const DType dtype : dtypes()) {
+    int kind = 0;
+    for (const auto& [name, a] : some(testing::hermitian_matrices(size_, dtype), dtype)) {
+      if (kind++ % 3 != 0) continue;  // each takes five divisions
+      SCOPED_TRACE(name + ", " + local::name(dtype));
+      const NdArray all = local::linalg::eigvalsh(a), scale = local::maximum(local::absolute(a), 1e-300);
+      const std::vector<double> numbers = local::to_vector<double>(all.astype(DType::float64));
+      const auto at = [&](int64_t i) { return numbers[static_cast<size_t>(i)]; };
+      // Between eigenvalues that are not equal but for roundings.
+      const double spread = numbers.back() - numbers.front(), nothing = numbers.back() + std::abs(spread) + 1;
+      double middle = numbers.front() - 1;
+      for (int64_t i = size_ / 2; i + 1 < size_ && middle < numbers.front(); ++i)
+        if (at(i + 1) - at(i) > 1e-3 * spread / double(size_)) middle = (at(i) + at(i + 1)) / 2;
+      const int64_t above = std::ranges::count_if(numbers, [&](double x) { return x > middle; });
+      const std::vector<NdArray> got = beyond({a}, [&](const std::vector<Array>& given) {
+        const auto [low, low_vectors] = linalg::eigh(given[0], linalg::ByIndex{0, 4});
+        const auto [inner, inner_vectors] = linalg::eigh(given[0], linalg::ByIndex{size_ / 2 - 3, size_ / 2 + 3});
+        const auto [high, high_vectors] = linalg::eigh(given[0], linalg::ByValue{middle, local::inf});
+        const auto [none, no_vectors] = linalg::eigh(given[0], linalg::ByValue{nothing, nothing + 1});
+        EXPECT_EQ(none.shape(), (local::Dims{0}));
+        EXPECT_EQ(no_vectors.shape(), (local::Dims{size_, 0}));
+        EXPECT_EQ(linalg::eigvalsh(given[0], linalg::ByValue{nothing, local::inf}).size(), 0);
+        return std::vector<Array>{low,
+                                  low_vectors,
+                                  inner,
+                                  inner_vectors,
+                                  high,
+                                  high_vectors,
+                                  linalg::eigvalsh(given[0], linalg::ByIndex{size_ - 1, size_ - 1})};
+      });
+      const auto expect = [&](const NdArray& values, const NdArray& vectors, int64_t first, int64_t count) {
+        ASSERT_EQ(values.shape(), (local::Dims{count}));
+        ASSERT_EQ(vectors.shape(), (local::Dims{size_, count}));
+        EXPECT_EQ(values.dtype(), local::real_type(dtype));
+        EXPECT_EQ(vectors.dtype(), dtype);
+        testing::expect_small(values - all(local::Slice{first, first + count, 1}), scale, "eigenvalues");
+        testing::expect_small(local::matmul(a, vectors) - vectors * values.astype(dtype), scale, "A V - V W");
+        testing::expect_small(local::matmul(testing::adjoint(vectors), vectors) - testing::identity(count, dtype),
+                              local::eye(size_), "I - V^H V");
+      };
+      expect(got[0], got[1], 0, 5);
+      expect(got[2], got[3], size_ / 2 - 3, 7);
+      expect(got[4], got[5], size_ - above, above);
+      testing::expect_small(got[6] - all(local::Slice{size_ - 1, {}, 1}), scale, "the largest");
+    }
   }
 }
 

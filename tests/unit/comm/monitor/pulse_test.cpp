@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "quarry/comm/monitor/activity.h"
+
 namespace quarry::comm {
 namespace {
 
@@ -26,7 +28,7 @@ struct Board {
   std::string at(int second) { return board.standstill(begin + seconds(second)); }
 };
 
-// {progress, running, waiting, silent_ns, processor_ns}
+// {progress, running, waiting, silent_ns, processor_ns, core_share}
 constexpr Pulse kWaits{1, 0, 0, 0, 0};
 
 TEST(PulseBoard, TellsWhoComputesFromWhoIsStuckAndWhoIsElsewhere) {
@@ -39,6 +41,17 @@ TEST(PulseBoard, TellsWhoComputesFromWhoIsStuckAndWhoIsElsewhere) {
             "no rank has made progress for 12 s: rank 0 computes: 1 task runs, with 9 s of processor time; rank 1 is "
             "stuck, or waits for a file: 2 tasks run, with 0 s of processor time; rank 2 is outside of quarry's calls, "
             "with 1 s of processor time");
+}
+
+TEST(PulseBoard, ComputesWhatGetsItsShareOfABusyMachine) {
+  for (const double share : {1.0, 0.1}) {
+    Board b;
+    b.note(0, {1, 1, 0, 0, 5 * kNs, share}, 0);
+    b.note(0, {1, 1, 0, 0, 6 * kNs, share}, 12);
+    EXPECT_THAT(b.at(12), testing::HasSubstr(share < 1 ? "rank 0 computes" : "rank 0 is stuck"));
+  }
+  EXPECT_GT(core_share(), 0);
+  EXPECT_LE(core_share(), 1);
 }
 
 TEST(PulseBoard, TellsAThreadOfMessagesThatDoesNothing) {

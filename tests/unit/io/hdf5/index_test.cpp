@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "quarry/io/byte_file.h"
+#include "quarry/io/hdf5/describe.h"
+#include "quarry/io/hdf5/format.h"
 #include "quarry/io/hdf5/parse/checksum.h"
 #include "tests/unit/io/hdf5/io_test.h"
 
@@ -24,17 +26,35 @@ Bytes counted(const Dims& shape) {
   return bytes;
 }
 
+int in_file = 0;  // indexes so far that stayed in their file
+
 void expect_equal(const std::string& file, const Bytes& expected) {
   const auto dataset = Dataset::open(file, "/x");
   EXPECT_TRUE(dataset->info().direct) << dataset->info().library_reason;
   const Region whole = Region::whole(dataset->info().shape);
   EXPECT_EQ(read_region(*dataset, whole), expected);
   EXPECT_EQ(visit_region(*dataset, whole), expected);
+  // The index stays in its file, or would, but for chunks in a row.
+  hdf5::StoredDataset stored = hdf5::describe_dataset(file, "/x", /*most_index_bytes=*/0);
+  const bool is_in_file = stored.storage.index.is_in_file();
+  const int64_t count = hdf5::describe_dataset(file, "/x").storage.index.count();
+  EXPECT_EQ(stored.storage.index.count(), count);
+  ByteWriter bytes;
+  hdf5::serialize(stored, bytes);
+  const std::string text = bytes.take();
+  ByteReader in(text);
+  const auto parts = hdf5::dataset_of(hdf5::deserialize(in));
+  EXPECT_EQ(read_region(*parts, whole), expected);
+  int64_t met = 0;
+  EXPECT_TRUE(hdf5::for_each_stored_chunk(*parts, [&](const Region&) { return ++met > 0; }));
+  EXPECT_EQ(met, count);
+  in_file += is_in_file;
   const auto sent = Dataset::deserialize(dataset->serialize());
   std::mt19937 random(3);
   for (int i = 0; i < 5; ++i) {
     const Region region = random_region(dataset->info().shape, random);
     EXPECT_EQ(read_region(*sent, region), pick(expected, dataset->info().shape, 4, region));
+    EXPECT_EQ(read_region(*parts, region), pick(expected, dataset->info().shape, 4, region));
   }
 }
 
@@ -70,17 +90,24 @@ TEST_P(ChunkIndexKinds, ReadDirectly) {
   const test::TempDir dir;
   const std::string file = dir / "a.h5";
   const Bytes data = counted(c.shape);
+  const int before = in_file;
+  const int64_t chunks = local::element_count(hdf5::chunk_grid(c.shape, c.chunk));
   for (const bool filtered : {false, true})
-    for (const bool plain_edges : {false, true}) {
+    for (const auto& [latest, plain_edges] : {std::pair(true, false), {true, true}, {false, false}}) {
       if ((plain_edges && !filtered) || (filtered && c.early)) continue;  // early allocation is for unfiltered chunks
       SCOPED_TRACE(filtered ? plain_edges ? "unfiltered edges" : "filtered" : "plain");
+      SCOPED_TRACE(latest ? "latest" : "version 1 B-tree");
       H5Options options{.chunk = c.chunk, .limits = c.limits, .unfiltered_edges = plain_edges, .early = c.early};
       if (filtered) options.deflate = 1, options.shuffle = options.fletcher32 = true;
-      H5File f(file, /*latest=*/true);
+      H5File f(file, latest);
       f.write("/x", c.shape, H5T_STD_I32LE, H5T_STD_I32LE, data.data(), options);
       f.close();
       expect_equal(file, data);
     }
+  // The filtered ones.
+  if (!c.early && chunks > 1) {
+    EXPECT_GE(in_file, before + 3);
+  }
 }
 
 // Most chunks were never written: pages and blocks of the index are missing.

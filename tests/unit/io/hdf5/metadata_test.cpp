@@ -292,6 +292,121 @@ TEST(MetadataTest, WhatTheLibraryWouldCrashOnIsRefused) {
   EXPECT_NE(message.find("checksum of the list of a virtual data set's sources"), std::string::npos) << message;
 }
 
+// --- small files that would become long lists ---
+
+std::string bytes_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void add_text(hid_t object, const std::string& name, const std::vector<std::string>& texts) {
+  const hsize_t extent = texts.size();
+  const hid_t type = h5(H5Tcopy(H5T_C_S1));
+  h5(H5Tset_size(type, H5T_VARIABLE));
+  const hid_t space = h5(extent == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &extent, nullptr));
+  std::vector<const char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(text.c_str());
+  const hid_t attribute = h5(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT));
+  h5(H5Awrite(attribute, type, pointers.data()));
+  H5Aclose(attribute);
+  H5Sclose(space);
+  H5Tclose(type);
+}
+
+// All texts of variable length become the longest one: a reference is a length, the heap's address and a number in it.
+void share_longest_text(const std::string& file) {
+  constexpr size_t kReference = 4 + 8 + 4;
+  std::string bytes = bytes_of(file);
+  std::vector<size_t> found;
+  size_t longest = 0;
+  const auto number_at = [&](size_t at) {
+    uint32_t out = 0;
+    std::memcpy(&out, bytes.data() + at, sizeof out);
+    return out;
+  };
+  for (size_t at = 0; at + kReference <= bytes.size(); ++at) {
+    uint64_t address = 0;
+    std::memcpy(&address, bytes.data() + at + 4, sizeof address);
+    if (address == 0 || address > bytes.size() || bytes.compare(address, 4, "GCOL") != 0) continue;
+    if (const uint32_t number = number_at(at + 12); number == 0 || number > UINT8_MAX || number_at(at) == 0) continue;
+    found.push_back(at);
+    if (number_at(at) >= number_at(found[longest])) longest = found.size() - 1;
+  }
+  ASSERT_GE(found.size(), 2u);
+  const std::string reference = bytes.substr(found[longest], kReference);
+  for (const size_t at : found) bytes.replace(at, kReference, reference);
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+bool is_noted(const std::string& file, const std::string& text) {
+  return std::ranges::any_of(list_objects(file),
+                             [&](const ObjectInfo& object) { return object.note.find(text) != std::string::npos; });
+}
+
+TEST(MetadataTest, ManyLinksOfOneNameAreRefused) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5";
+  {
+    H5File f(file);
+    for (const std::string& name : {std::string(20000, 'a'), std::string("b"), std::string("c"), std::string("d")})
+      h5(H5Lcreate_soft("x", f.id(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT));
+  }
+  std::string bytes = bytes_of(file);
+  constexpr size_t kHead = 8, kEntry = 40, kNameBytes = 8;
+  const size_t entries = bytes.find("SNOD") + kHead;  // in the order of their names
+  for (size_t i = 1; i < 4; ++i) bytes.replace(entries + i * kEntry, kNameBytes, bytes.substr(entries, kNameBytes));
+  std::ofstream(file, std::ios::binary) << bytes;
+  EXPECT_TRUE(is_noted(file, "the names of links are longer than the file"));
+}
+
+TEST(MetadataTest, ManyReferencesToOneTextAreRefused) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5";
+  const std::string text(20000, 't');
+  for (const bool array : {true, false}) {
+    H5File f(file);
+    const int32_t value = 5;
+    f.write("/x", {}, H5T_STD_I32LE, H5T_STD_I32LE, &value);
+    const hid_t x = h5(H5Dopen2(f.id(), "/x", H5P_DEFAULT));
+    if (array)
+      add_text(x, "all", {text, "b", "c", "d", "e"});
+    else
+      for (const char* const name : {"b", "c", "d", "e"}) add_text(x, name, {name == std::string("b") ? text : name});
+    H5Dclose(x);
+    f.close();
+    share_longest_text(file);
+    EXPECT_TRUE(is_noted(file, array ? "the texts of an attribute are longer than the file"
+                                     : "the texts of attributes are longer than the file"));
+    EXPECT_EQ(read_region(*Dataset::open(file, "/x"), Region::whole({}))[0], std::byte{5});
+  }
+}
+
+TEST(MetadataTest, ListsHaveALimit) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.h5", long_name(60000, 'n'), long_text((1 << 20) - 1, 't');
+  {
+    H5File f(file);
+    const hid_t group = h5(H5Gcreate2(f.id(), long_name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    for (int i = 0; i < 1200; ++i) h5(H5Lcreate_soft("x", group, std::to_string(i).c_str(), H5P_DEFAULT, H5P_DEFAULT));
+    H5Gclose(group);
+  }
+  EXPECT_TRUE(is_noted(file, "the paths are too long"));
+  EXPECT_EQ(list_objects(file).size(), 2u);
+  EXPECT_THROW(Dataset::open(file, "/nn"), local::InvalidArgument);
+  {
+    H5File f(file);
+    for (int i = 0; i < 70; ++i) {
+      const hid_t group = h5(H5Gcreate2(f.id(), std::to_string(i).c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      add_text(group, "t", {i == 0 ? long_text : "short"});
+      H5Gclose(group);
+    }
+  }
+  share_longest_text(file);
+  EXPECT_TRUE(is_noted(file, "the texts of attributes are too long"));
+  const auto objects = list_objects(file);
+  EXPECT_EQ(std::ranges::count_if(objects, [](const ObjectInfo& object) { return !object.attributes.empty(); }), 63);
+}
+
 TEST(MetadataTest, TruncatedFilesSayHowMuchIsMissing) {
   const test::TempDir dir;
   const std::string file = dir / "a.h5";

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <random>
 
 #include "quarry/io/format.h"
@@ -70,9 +72,10 @@ Bytes counted(const Dims& shape) {
   return bytes;
 }
 
-// Writes the chunks for which `wanted` is true in random order, with holes between them. Returns them.
+// Writes the chunks for which `wanted` is true in random order, with holes between them. Returns them. `adds`: the
+// output learns of them.
 std::vector<PlacedChunk> write_chunks(OutputFile& output, size_t index, const Bytes& data,
-                                      const std::function<bool(int64_t)>& wanted) {
+                                      const std::function<bool(int64_t)>& wanted, bool adds = true) {
   const auto writer = output.writer(index);
   const auto elsewhere = Writer::deserialize(writer->serialize());
   const OutputSpec& spec = writer->spec();
@@ -103,7 +106,7 @@ std::vector<PlacedChunk> write_chunks(OutputFile& output, size_t index, const By
     placed.push_back((number % 2 ? writer : elsewhere)->place(chunk, at, encoded));
     EXPECT_EQ(placed.back().number, number);
   }
-  output.add_placed(index, placed);
+  if (adds) output.add_placed(index, placed);
   return placed;
 }
 
@@ -211,6 +214,68 @@ INSTANTIATE_TEST_SUITE_P(Kinds, PlacedChunks, testing::Combine(testing::ValuesIn
                          });
 
 // The last one of a number counts, as when a chunk is computed again after a failure.
+// Several processes write the index: each the nodes of some chunks. It is the index that one writes, byte by byte.
+TEST_P(PlacedChunks, HaveTheSameIndexFromSeveralWriters) {
+  const auto& [c, there] = GetParam();
+  const test::TempDir dir;
+  const Bytes data = counted(c.shape);
+  const auto all = [](int64_t) { return true; };
+  const std::string before = dir / "before.h5";
+  make_file(before, there);
+  std::string files[2];
+  int64_t begin = 0;  // of the chunks: what the library writes before them has the time of day
+  for (const bool shared : {false, true}) {
+    const std::string file = files[shared ? 1 : 0] = dir / (shared ? "shared.h5" : "alone.h5");
+    if (there.exists) std::filesystem::copy_file(before, file);
+    std::vector<OutputSpec> specs;
+    for (const char* const name : {"/x", "/y"})
+      specs.push_back({name, c.shape, DType::int32, c.chunk, {kDeflate, kFletcher}, {}});
+    const auto output = OutputFile::create(file, specs, false);
+    const int64_t node_chunks = output->writer(0)->index_node_chunks();
+    if (there.paged) {
+      EXPECT_EQ(node_chunks, 0);
+      return;
+    }
+    std::vector<PlacedChunk> placed[2];
+    for (const size_t i : {0, 1}) placed[i] = write_chunks(*output, i, data, all, /*adds=*/!shared || node_chunks == 0);
+    EXPECT_TRUE(node_chunks == 64 || node_chunks == 1024 || (node_chunks == 0 && placed[0].size() == 1)) << node_chunks;
+    int64_t end = 0;
+    begin = placed[0].front().offset;
+    for (const std::vector<PlacedChunk>& chunks : placed)
+      for (const PlacedChunk& chunk : chunks) {
+        begin = std::min(begin, chunk.offset);
+        end = std::max(end, chunk.offset + chunk.bytes);
+      }
+    for (const size_t i : {0, 1}) {
+      if (!shared || node_chunks == 0) break;
+      keep_last_of_each(placed[i]);
+      const int64_t at = output->reserve_index(i, end);
+      const size_t count = placed[i].size();
+      std::map<size_t, std::vector<PlacedChunk>> nodes;  // by where the range of a writer begins
+      const size_t most = 3 * static_cast<size_t>(node_chunks);
+      for (size_t last = count; last > 0;) {  // the last range first
+        const size_t first = (last - 1) / most * most;
+        const auto writer = Writer::deserialize(output->writer(i)->serialize());
+        nodes[first] = writer->write_index(at, std::span(placed[i]).subspan(first, last - first),
+                                           last < count ? &placed[i][last] : nullptr);
+        last = first;
+      }
+      std::vector<PlacedChunk> every;
+      for (const auto& [first, made] : nodes) every.insert(every.end(), made.begin(), made.end());
+      output->finish_index(i, every);
+    }
+    output->commit();
+    expect_end(file);
+    for (const char* const name : {"/x", "/y"}) EXPECT_EQ(library_read(file, name), data);
+  }
+  const auto bytes_of = [&](const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    in.seekg(begin);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  EXPECT_EQ(bytes_of(files[0]), bytes_of(files[1]));
+}
+
 TEST(PlacedChunk, ReplacesAnEarlierOne) {
   const test::TempDir dir;
   const std::string file = dir / "a.h5";

@@ -50,6 +50,38 @@ TEST_F(CudaDevice, OutOfMemoryIsTyped) {
   gpu.free_slab(0, slab, 1 << 20);
 }
 
+TEST_F(CudaDevice, SaysWhoItIsWithoutAContext) {
+  Backend& gpu = backend(DeviceKind::cuda);
+  const DeviceInfo identity = gpu.identity(0);
+  gpu.open(0);
+  const DeviceInfo info = gpu.info(0);  // of the device itself
+  EXPECT_EQ(identity.name, info.name);
+  EXPECT_EQ(identity.uuid, info.uuid);
+  EXPECT_GT(info.free_bytes, 0);
+}
+
+TEST_F(CudaDevice, PinnedMemoryOfEverySize) {
+  Backend& gpu = backend(DeviceKind::cuda);
+  const auto stream = gpu.create_stream(0, StreamRole::to_device);
+  void* const slab = gpu.allocate_slab(0, 64 << 20);
+  // One byte less than what is registered, and more, on no page's border.
+  for (const int64_t bytes : {int64_t{1}, int64_t{4096}, (int64_t{4} << 20) - 1, int64_t{4} << 20,
+                              (int64_t{4} << 20) + 1, (int64_t{33} << 20) + 4097}) {
+    auto* const from = static_cast<uint8_t*>(gpu.allocate_pinned(bytes));
+    auto* const to = static_cast<uint8_t*>(gpu.allocate_pinned(bytes));
+    for (int64_t i = 0; i < bytes; ++i) from[i] = static_cast<uint8_t>(i * 7 + bytes);
+    std::memset(to, 0, static_cast<size_t>(bytes));
+    stream->copy(slab, from, bytes);
+    stream->copy(to, slab, bytes);
+    stream->synchronize();
+    EXPECT_EQ(std::memcmp(from, to, static_cast<size_t>(bytes)), 0) << bytes;
+    gpu.free_pinned(from, bytes);
+    gpu.free_pinned(to, bytes);
+  }
+  gpu.free_pinned(nullptr, 0);
+  gpu.free_slab(0, slab, 64 << 20);
+}
+
 TEST_F(CudaDevice, StreamsCopyInOrderAndWaitForEvents) {
   Backend& gpu = backend(DeviceKind::cuda);
   constexpr int64_t n = 64 << 20;

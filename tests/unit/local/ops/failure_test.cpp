@@ -26,7 +26,7 @@ double several_operations() {
   const NdArray x = from_vector<double>(std::vector<double>(6000, 1.5), {60, 100});
   const NdArray y = (x.T() + 1) * x.reshape({100, 60});
   const NdArray centred = y - ops::mean(y, 0);
-  const NdArray gram = linalg::matmul(centred.T(), centred) + linalg::syrk(x.T());
+  const NdArray gram = linalg::matmul(centred.T(), centred) + linalg::gram(x.T());
   const NdArray values = linalg::eigh(gram).first;  // their sum is the trace, 60 * 100 * 1.5^2
   return ops::sum(values).item<double>() + ops::std(y, {0, 1}, {.ddof = 1}).item<double>();
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "quarry/local/ops/reduction/reduce.h"
@@ -97,6 +98,44 @@ TEST_P(MatrixMarket, MalformedFilesNameTheLine) {
   EXPECT_THAT(problem("%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 1.5\n"),
               testing::HasSubstr("a.mtx:3:"));
   EXPECT_THROW(mmread("/nowhere/a.mtx"), IoError);
+}
+
+TEST_P(MatrixMarket, PartsOfAFile) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("quarry_" + std::to_string(getpid()) + "_parts.mtx")).string();
+  // Comments longer than what is read at once.
+  const std::string head =
+      "%%MatrixMarket matrix coordinate integer symmetric\n%" + std::string(200000, 'x') + "\n\n% 1 1 1\n 3 3 4\n";
+  const std::string first = "1 1 5\n% no entry\n\n2 1 6\n", second = "3 3 7\n3 2 8";
+  std::ofstream(path) << head << first << second;
+  const MatrixMarketInfo info = mminfo(path);
+  EXPECT_EQ(info.begin, std::ssize(head));
+  EXPECT_EQ(info.header_lines, 5);
+  EXPECT_EQ(info.entries, 4);
+  const MatrixMarketCounts counts = mmcount(first, info), rest = mmcount(second, info);
+  EXPECT_EQ(counts.lines, 4);
+  EXPECT_EQ(counts.entries, 2);
+  EXPECT_EQ(counts.elements, 3);
+  EXPECT_EQ(rest.lines, 1);  // the last one does not end
+  EXPECT_EQ(rest.elements, 3);
+  const MatrixMarketElements elements = mmread_lines(first, info, path, 6);
+  EXPECT_EQ(elements.row.device(), current_device());
+  EXPECT_EQ(to_vector<int64_t>(elements.row), (std::vector<int64_t>{0, 1, 0}));
+  EXPECT_EQ(to_vector<int64_t>(elements.col), (std::vector<int64_t>{0, 0, 1}));
+  EXPECT_EQ(to_vector<int64_t>(elements.data), (std::vector<int64_t>{5, 6, 6}));
+  try {
+    mmread_lines("3 3 7\n\n3 4 8", info, "a.mtx", 10);
+    ADD_FAILURE();
+  } catch (const IoError& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("a.mtx:12: column 4 is not between 1 and 3"));
+  }
+  std::ofstream(path) << "%%MatrixMarket matrix coordinate real general\n% no sizes\n";
+  EXPECT_THROW(mminfo(path), IoError);
+  std::ofstream(path) << "%%MatrixMarket matrix coordinate real general\n3 3 100\n1 1 1.0\n";
+  EXPECT_THROW(mminfo(path), IoError);
+  std::ofstream(path) << "";
+  EXPECT_THROW(mminfo(path), IoError);
+  std::filesystem::remove(path);
 }
 
 TEST_P(MatrixMarket, WhatIsWrittenIsReadBack) {

@@ -35,7 +35,7 @@ TEST_P(Linalg, SyrkIsTheProductWithItself) {
   for (DType dtype : {DType::float32, DType::float64, DType::complex64, DType::complex128, DType::int32}) {
     for (const Dims& shape : {Dims{40, 7}, Dims{5, 33}, Dims{1, 1}, Dims{300, 130}}) {
       const NdArray a = normal(shape, dtype);
-      const NdArray c = linalg::syrk(a);
+      const NdArray c = linalg::gram(a);
       const NdArray want = linalg::matmul(conjugate_transpose(a), a);
       EXPECT_EQ(c.shape(), (Dims{shape[1], shape[1]}));
       EXPECT_EQ(c.dtype(), dtype == DType::int32 ? DType::float64 : dtype);
@@ -47,10 +47,10 @@ TEST_P(Linalg, SyrkIsTheProductWithItself) {
   const NdArray a = normal({30, 20}, DType::float64);
   for (const NdArray& view :
        std::vector<NdArray>{a.T(), a[{Slice{{}, {}, 2}}], a[{Slice{{}, {}, -1}}], a[{full_slice, Slice{{}, {}, 3}}]})
-    EXPECT_LT(largest_difference(linalg::syrk(view), linalg::matmul(view.T(), view)), 1e-12);
-  EXPECT_EQ(ops::sum(ops::absolute(linalg::syrk(NdArray({0, 3}, DType::float64)))).item<double>(), 0);
-  EXPECT_EQ(linalg::syrk(NdArray({3, 0}, DType::float64)).shape(), (Dims{0, 0}));
-  EXPECT_THROW(linalg::syrk(normal({3}, DType::float64)), InvalidArgument);
+    EXPECT_LT(largest_difference(linalg::gram(view), linalg::matmul(view.T(), view)), 1e-12);
+  EXPECT_EQ(ops::sum(ops::absolute(linalg::gram(NdArray({0, 3}, DType::float64)))).item<double>(), 0);
+  EXPECT_EQ(linalg::gram(NdArray({3, 0}, DType::float64)).shape(), (Dims{0, 0}));
+  EXPECT_THROW(linalg::gram(normal({3}, DType::float64)), InvalidArgument);
 }
 
 TEST_P(Linalg, EighReconstructsAndIsOrthonormal) {
@@ -63,7 +63,7 @@ TEST_P(Linalg, EighReconstructsAndIsOrthonormal) {
         const auto [values, vectors] = linalg::eigh(a, triangle);
         EXPECT_EQ(values.dtype(), real_type(dtype));
         EXPECT_LT(largest_difference(linalg::matmul(vectors * values, conjugate_transpose(vectors)), a), bound);
-        const NdArray gram = linalg::syrk(vectors);
+        const NdArray gram = linalg::gram(vectors);
         for (int64_t i = 0; i < n; ++i) EXPECT_NEAR((gram[{i, i}].item<double>()), 1, bound);
         EXPECT_NEAR(ops::sum(ops::absolute(gram)).item<double>(), static_cast<double>(n), bound * 10);
         for (int64_t i = 1; i < n; ++i) EXPECT_LE((values[{i - 1}].item<double>()), (values[{i}].item<double>()));

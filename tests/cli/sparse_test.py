@@ -1,0 +1,187 @@
+"""Sparse matrices in files as inputs of expressions, as their results, and in quarry info."""
+
+import h5py
+from support import CliTest, main, np
+
+SCRIPT = """
+y = A @ b
+left = b @ A
+both = (A + 2 * A.T - A.multiply(A) / 4).toarray()
+rows = A[10:30].toarray()
+sums = A.sum(0)
+diagonal = A.diagonal()
+x = sparse.linalg.cg(A, b, rtol=1e-12, M='jacobi')[0]
+w = sparse.linalg.eigsh(A, 3)[0]
+"""
+
+
+class SparseTest(CliTest):
+    def write_mtx(self, name, header, shape, lines):
+        sizes = " ".join(map(str, [*shape, len(lines)]))
+        (self.dir / name).write_text("\n".join([f"%%MatrixMarket matrix {header}", "% made for a test", sizes, *lines]) + "\n")
+
+    def write_group(self, file, name, parts, **attributes):
+        with h5py.File(self.path(file), "a") as out:
+            group = out.create_group(name)
+            group.attrs.update(attributes)
+            for key, values in zip(["data", "indices", "indptr", "shape"], parts):
+                group[key] = values
+
+
+class SparseInputs(SparseTest):
+    """Against the same matrix as a dense one, on one rank and on several."""
+
+    def setUp(self):
+        super().setUp()
+        random = np.random.default_rng(3)
+        a = random.standard_normal((40, 40)) * (random.random((40, 40)) < 0.1)
+        self.a = a + a.T + 20 * np.eye(40)
+        self.b = random.standard_normal(40)
+        self.write("d.h5", b=self.b)
+        rows, columns = np.nonzero(self.a)
+        values = self.a[rows, columns]
+        indptr = np.concatenate([[0], np.cumsum((self.a != 0).sum(1))])
+        entries = [f"{i + 1} {j + 1} {x!r}" for i, j, x in zip(rows, columns, values.tolist())]
+        self.write_mtx("s.mtx", "coordinate real general", (40, 40), entries)
+        lower = [entry for entry, i, j in zip(entries, rows, columns) if i >= j]
+        self.write_mtx("half.mtx", "coordinate real symmetric", (40, 40), lower)
+        # The matrix is symmetric: its columns are its rows.
+        parts = (values, columns, indptr)
+        self.write_group("s.h5", "csr", parts, **{"encoding-type": "csr_matrix", "shape": [40, 40]})
+        self.write_group("s.h5", "csc", parts, **{"encoding-type": "csc_matrix", "shape": [40, 40]})
+        self.write_group("s.h5", "tenx", (*parts, [40, 40]))
+        self.write_group("s.h5", "wrong", parts, **{"encoding-type": "array"})
+
+    def run_script(self, matrix, *more, ranks=0):
+        (self.dir / "s.q").write_text(SCRIPT)
+        self.ok("eval", "-f", "s.q", "-i", f"A={matrix}", "-i", "b=d.h5:/b", "-o", "o.h5", "--overwrite", *more, ranks=ranks)
+        with h5py.File(self.path("o.h5")) as file:
+            return {name: file[name][()] for name in file}
+
+    def check(self, found):
+        a, b = self.a, self.b
+        expected = {"y": a @ b, "left": b @ a, "both": a + 2 * a.T - a * a / 4, "rows": a[10:30], "sums": a.sum(0)}
+        expected |= {"diagonal": a.diagonal(), "x": np.linalg.solve(a, b), "w": np.linalg.eigvalsh(a)[-3:]}
+        self.assertEqual(sorted(found), sorted(expected))
+        for name, values in expected.items():
+            np.testing.assert_allclose(found[name], values, rtol=1e-9, atol=1e-9, err_msg=name)
+
+    def test_expressions_take_them(self):
+        for matrix in ["s.mtx", "half.mtx", "s.h5:/csr", "s.h5:/csc", "s.h5:/tenx"]:
+            with self.subTest(matrix):
+                self.check(self.run_script(matrix))
+
+    def test_bits_are_those_of_one_rank(self):
+        for matrix in ["half.mtx", "s.h5:/csr"]:
+            one = self.run_script(matrix)
+            for ranks in [2, 4]:
+                several = self.run_script(matrix, ranks=ranks)
+                for name, values in one.items():
+                    self.assertEqual(values.tobytes(), several[name].tobytes(), f"{name} of {matrix} on {ranks} ranks")
+
+    def test_on_an_emulated_device(self):
+        for matrix, ranks in [("half.mtx", 0), ("s.h5:/csc", 2)]:
+            self.check(self.run_script(matrix, "--device", "emulated", ranks=ranks))
+
+    def test_other_solvers(self):
+        for name in ["gmres", "bicgstab", "minres", "cgs"]:
+            found = self.evaluate(f"abs(A @ sparse.linalg.{name}(A, b, rtol=1e-10)[0] - b).max() < 1e-7", "-i", "A=s.mtx", "-i", "b=d.h5:/b")
+            self.assertEqual(found, "True", name)
+
+    def test_results_are_stored_as_groups(self):
+        for ranks in [0, 2]:
+            self.ok("eval", "(A + A.T, A @ b)", "-i", "A=s.mtx", "-i", "b=d.h5:/b", "-o", "r.h5:/r", "--overwrite", ranks=ranks)
+            with h5py.File(self.path("r.h5")) as file:
+                group = file["r.0"]
+                self.assertEqual(group.attrs["encoding-type"], "csr_matrix")
+                self.assertEqual(list(group.attrs["shape"]), [40, 40])
+                self.assertEqual(group.attrs["shape"].dtype, np.int64)  # SciPy takes no floats
+                dense = np.zeros((40, 40))
+                rows = np.repeat(np.arange(40), np.diff(group["indptr"][()]))
+                dense[rows, group["indices"][()]] = group["data"][()]
+                np.testing.assert_allclose(dense, 2 * self.a, rtol=1e-15)
+                np.testing.assert_allclose(file["r.1"][()], self.a @ self.b, atol=1e-12)
+            self.ok("eval", "B.toarray()", "-i", "B=r.h5:/r.0", "-o", "back.h5", "--overwrite", ranks=ranks)
+            np.testing.assert_allclose(self.read("back.h5"), 2 * self.a, rtol=1e-15)
+        self.fails(1, "stored as a group", "eval", "A", "-i", "A=s.mtx", "-o", "r.npy")
+        self.fails(2, "Matrix Market, which quarry does not write", "eval", "A", "-i", "A=s.mtx", "-o", "r.mtx")
+
+    def test_info(self):
+        out = self.ok("info", "half.mtx").out
+        self.assertRegex(out, r"\(40, 40\) float64  \d+ entries  Matrix Market coordinate real symmetric")
+        out = self.ok("info", "s.h5").out
+        stored = np.count_nonzero(self.a)
+        self.assertIn(f"/csr/  sparse csr (40, 40) float64  {stored} stored elements", out)
+        self.assertIn(f"/csc/  sparse csc (40, 40) float64  {stored} stored elements", out)
+        self.assertIn(f"/tenx/  sparse csc (40, 40) float64  {stored} stored elements", out)
+        self.assertIn("has the format 'array', not csr or csc", out)
+
+    def test_plan(self):
+        out = self.ok("eval", "A @ b", "-i", "A=s.mtx", "-i", "b=d.h5:/b", "--plan").out
+        self.assertIn("Matrix Market", out)
+        self.assertIn("depends on", out)
+
+    def test_mistakes_are_named(self):
+        for expression, pattern in [
+            ("A + 1", r"\+ of a sparse matrix and an int; A\.toarray\(\)"),
+            ("exp(A)", r"csr_array.*A\.toarray\(\)"),
+            ("A[0]", r"indices of rows"),
+            ("A @ ones(3)", r"shapes \(40, 40\) and \(3,\) do not match"),
+        ]:
+            self.fails(1, pattern, "eval", expression, "-i", "A=s.mtx")  # the input is read by then
+        self.fails(2, "--masked is not for", "eval", "A", "-i", "A=s.mtx", "--masked")
+        self.fails(2, "--local reads no Matrix Market", "eval", "--local", "A", "-i", "A=s.mtx")
+        self.fails(2, "has the format 'array', not csr or csc", "eval", "A", "-i", "A=s.h5:/wrong")
+        self.fails(2, "'/' in 's.h5' is a group, not a data set", "eval", "A", "-i", "A=s.h5:/")
+
+
+class MatrixMarketFiles(SparseTest):
+    def dense(self, *arguments, ranks=0):
+        self.ok("eval", "A.toarray()", "-i", "A=m.mtx", "-o", "o.h5", "--overwrite", *arguments, ranks=ranks)
+        return self.read("o.h5")
+
+    def test_fields_symmetries_and_shapes(self):
+        cases = [
+            ("coordinate pattern symmetric", (2, 2), ["1 1", "2 1"], [[1, 1], [1, 0]]),
+            ("coordinate integer skew-symmetric", (2, 2), ["2 1 3"], [[0, -3], [3, 0]]),
+            ("coordinate complex hermitian", (2, 2), ["1 1 4 0", "2 1 1 2"], [[4, 1 - 2j], [1 + 2j, 0]]),
+            ("coordinate complex general", (2, 3), ["2 3 1e3 -2"], [[0, 0, 0], [0, 0, 1e3 - 2j]]),
+            ("coordinate real general", (1, 3), ["1 3 2.5", "1 3 1"], [[0, 0, 3.5]]),
+            ("coordinate real general", (3, 2), [], np.zeros((3, 2))),
+        ]
+        for header, shape, lines, expected in cases:
+            self.write_mtx("m.mtx", header, shape, lines)
+            for ranks in [0, 2]:
+                found = self.dense(ranks=ranks)
+                np.testing.assert_array_equal(found, expected, err_msg=header)
+                self.assertEqual(found.dtype.kind, "i" if "integer" in header else "c" if "complex" in header else "f")
+
+    def test_array_format_is_dense(self):
+        (self.dir / "b.mtx").write_text("%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n")
+        self.write_mtx("m.mtx", "coordinate real general", (3, 3), ["1 1 2", "2 2 4", "3 3 5"])
+        self.ok("eval", "(A @ b, sparse.linalg.cg(A, b)[0], b + 1)", "-i", "A=m.mtx", "-i", "b=b.mtx", "-o", "o.h5", ranks=2)
+        np.testing.assert_array_equal(self.read("o.h5", "result.0"), [[2], [8], [15]])
+        np.testing.assert_allclose(self.read("o.h5", "result.1").ravel(), [0.5, 0.5, 0.6])
+        np.testing.assert_array_equal(self.read("o.h5", "result.2"), [[2], [3], [4]])
+
+    def test_damaged_files_are_named_with_their_lines(self):
+        cases = [
+            ("3 3 2\n1 1 1.0\n4 1 2.0\n", r"m\.mtx:4: row 4 is not between 1 and 3"),
+            ("3 3 2\n1 1 1.0\n% no entry\n2 1 2.0x\n", r"m\.mtx:5: the value '2\.0x' is not a number"),
+            ("3 3 2\n1 1 1.0\n2 1\n", r"m\.mtx:4: the value is missing"),
+            ("3 3 3\n1 1 1.0\n2 1 2.0\n", r"m\.mtx:2: the header tells of 3 entries, and 2 follow"),
+            ("3 3 1\n1 1 1.0\n2 1 2.0\n", r"m\.mtx:2: the header tells of 1 entries, and 2 follow"),
+            ("3 3 99\n1 1 1.0\n", r"m\.mtx:2: the header tells of 99 entries, more than the file can hold"),
+            ("", r"m\.mtx:2: the line of sizes is missing"),
+        ]
+        for text, pattern in cases:
+            (self.dir / "m.mtx").write_text("%%MatrixMarket matrix coordinate real general\n" + text)
+            for ranks in [0, 2]:
+                result = self.run_quarry("eval", "A.sum()", "-i", "A=m.mtx", ranks=ranks)
+                self.assertNotEqual(result.status, 0, text)
+                self.assertRegex(result.err, pattern)
+        self.fails(2, "cannot be opened|no such file", "eval", "A", "-i", "A=none.mtx")
+
+
+if __name__ == "__main__":
+    main()

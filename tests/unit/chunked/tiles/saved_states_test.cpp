@@ -1,0 +1,121 @@
+// Factorisations by tiles that fail at some task and go on from the last saved state: the same bits, in any order of
+// the loop's columns.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "quarry/local/base/error.h"
+#include "tests/support/runtime_on.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tile_rows.h"
+
+namespace quarry {
+namespace {
+
+// While it lives, the run fails behind its write task of this number; those that save states are such. 0: never.
+class Fault {
+ public:
+  explicit Fault(int64_t number) {
+    const std::string fault = number == 0 ? "" : "throw,write,end," + std::to_string(number);
+    setenv("QUARRY_FAULT_TASK", fault.c_str(), /*replace=*/1);
+    setenv("QUARRY_SAVE_EVERY", "0", /*replace=*/1);
+  }
+  ~Fault() {
+    unsetenv("QUARRY_FAULT_TASK");
+    unsetenv("QUARRY_SAVE_EVERY");
+  }
+  Fault(const Fault&) = delete;
+  Fault& operator=(const Fault&) = delete;
+};
+
+struct Setting {
+  testing::TileRow row;
+  local::DeviceKind device;
+};
+std::vector<Setting> settings() {
+  std::vector<Setting> all;
+  for (const testing::TileRow& row : testing::tile_rows())
+    for (const auto device : {local::DeviceKind::cpu, local::DeviceKind::emulated, local::DeviceKind::cuda})
+      all.push_back({row, device});
+  return all;
+}
+
+class SavedTiles : public ::testing::TestWithParam<Setting> {
+ protected:
+  void SetUp() override {
+    if (!local::available(GetParam().device)) GTEST_SKIP() << "no device of kind " << local::name(GetParam().device);
+  }
+  // Whether the run came to its end.
+  bool run(const std::string& file, const char* memory, int64_t fault_at, int64_t* tasks = nullptr) {
+    const Fault fault(fault_at);
+    RuntimeOptions options = testing::runtime_on(GetParam().device, memory);
+    if (GetParam().device != local::DeviceKind::cpu) options.host_memory = "4MiB";
+    const Runtime runtime(options);
+    const ChunkPolicyScope small({GetParam().device, {}, /*target_bytes=*/4096});
+    const testing::TileCase tried = GetParam().row.make(70, 64, testing::DType::float64);
+    std::vector<StoreItem> items;
+    for (size_t i = 0; i < tried.chunked.size(); ++i) items.push_back({"/x" + std::to_string(i), tried.chunked[i]});
+    count_ = items.size();
+    try {
+      store(file, items, {.resume = true});
+    } catch (const local::IoError&) {
+      return false;
+    }
+    if (tasks != nullptr) *tasks = runtime.statistics().tasks;
+    return true;
+  }
+  testing::NdArrays values_of(const std::string& file) const {
+    const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu));
+    testing::NdArrays values;
+    for (size_t i = 0; i < count_; ++i) values.push_back(open_hdf5(file, "/x" + std::to_string(i)).to_host());
+    return values;
+  }
+  static bool has_state(const std::string& file) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(file + ".partial.states", error))
+      if (entry.path().filename().string().starts_with("table.")) return true;
+    return false;
+  }
+
+  size_t count_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(All, SavedTiles, ::testing::ValuesIn(settings()), [](const auto& info) {
+  return std::string(local::name(info.param.device)) + "_" + info.param.row.name;
+});
+
+TEST_P(SavedTiles, AreGoneOnFromWhereverTheRunFails) {
+  const test::TempDir directory;
+  const std::string file = directory / "x.h5";
+  int64_t whole = 0;
+  ASSERT_TRUE(run(file, "64MiB", /*fault_at=*/0, &whole));
+  const testing::NdArrays expected = values_of(file);
+  EXPECT_FALSE(std::filesystem::exists(file + ".partial.states"));
+  int states = 0, shorter = 0;
+  for (int64_t fault_at = 3;; fault_at += 1 + fault_at / 2) {
+    SCOPED_TRACE(fault_at);
+    std::filesystem::remove(file);
+    if (run(file, "64MiB", fault_at)) break;
+    states += has_state(file);
+    int64_t tasks = 0;
+    ASSERT_TRUE(run(file, "64MiB", /*fault_at=*/0, &tasks));
+    shorter += tasks < whole;
+    const testing::NdArrays values = values_of(file);
+    for (size_t i = 0; i < values.size(); ++i)
+      EXPECT_EQ(std::memcmp(values[i].raw(), expected[i].raw(), static_cast<size_t>(expected[i].nbytes())), 0)
+          << "result " << i;
+    EXPECT_FALSE(std::filesystem::exists(file + ".partial.states"));
+  }
+  // Others are computed in one task, or in runs of their own, at these sizes.
+  if (GetParam().row.exact) {
+    EXPECT_GT(states, 0);
+  }
+  if (states > 0) {
+    EXPECT_GT(shorter, 0);
+  }
+}
+
+}  // namespace
+}  // namespace quarry
