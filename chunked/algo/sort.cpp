@@ -112,6 +112,17 @@ class Joined final : public Copying {
   uint64_t hash_ = 0;
 };
 
+// Floats as integers that have the order of sort(): bits of negative ones but for the sign turned, NaNs the greatest.
+NdArray as_integers(const NdArray& floats) {
+  const int64_t size = local::itemsize(floats.dtype());
+  const DType dtype = size == 2 ? DType::int16 : size == 4 ? DType::int32 : DType::int64;
+  const int64_t greatest = static_cast<int64_t>(~uint64_t{0} >> (65 - 8 * size));
+  const NdArray bits = floats.view(dtype);
+  const NdArray turned = local::apply("bitwise_xor"_op, {bits, greatest});
+  const NdArray ordered = local::apply("where"_op, {local::apply("less"_op, {bits, 0}), turned, bits});
+  return local::apply("where"_op, {local::apply("isnan"_op, {floats}), greatest, ordered});
+}
+
 int64_t rows_of(const std::vector<Stretch>& stretches) {
   int64_t rows = 0;
   for (const Stretch& part : stretches) rows += part.count;
@@ -121,11 +132,7 @@ int64_t rows_of(const std::vector<Stretch>& stretches) {
 }  // namespace
 
 NdArray order_of(std::span<const NdArray> keys, bool signs) {
-  if (signs) {
-    const NdArray positive = local::apply("logical_not"_op, {local::apply("signbit"_op, {keys[0]})});
-    const NdArray differs = local::apply("logical_or"_op, {positive, local::apply("not_equal"_op, {keys[0], 0})});
-    return ops::lexsort({differs, keys[0]});
-  }
+  if (signs) return ops::argsort(as_integers(keys[0]));
   return keys.size() == 1 ? ops::argsort(keys[0]) : ops::lexsort({keys.begin(), keys.end()});
 }
 

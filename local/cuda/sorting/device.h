@@ -20,8 +20,9 @@ struct Buffers {
   T* other;
 };
 
-// One range, by the bits [0, end_bit) of unsigned keys (all bits of signed ones).
-// Key: uint16_t, uint32_t, uint64_t, and int32_t, int64_t by sort_keys() alone.
+// One range, by the bits [0, end_bit) of unsigned keys (all bits of the others).
+// Key: uint16_t, uint32_t, uint64_t, and by the first function alone int32_t, int64_t, float and double: of these
+// both zeros are equal, and NaNs stand at the end that their sign says.
 template <class Key>
 void radix_sort_keys(void* temporary, size_t& temporary_bytes, const Key* in, Key* out, int64_t count,
                      cudaStream_t stream);
@@ -84,6 +85,16 @@ void selected_elements(DType dtype, const void* state, int64_t ranks, void* out,
 // to it, what is between it and the next key, and so on, each part in the order that it had.
 void place_by_keys(DType dtype, bool ranked, bool positions, const void* in, int64_t count, const void* state,
                    int64_t ranks, void* place, void* out, cudaStream_t stream);
+
+// Of floats that radix_sort_keys() sorted: NaNs with a sign come behind the numbers too, zeros with a sign before the
+// others, and NaNs are all alike: the order and the elements that decode_keys() gives. `parts`: memory for `count`
+// elements; `counts`: for two numbers.
+void order_signs(DType dtype, void* sorted, int64_t count, void* parts, int64_t* counts, cudaStream_t stream);
+// `out`: the floats `in` in order. What is equal though it differs, both zeros and all NaNs, gets the bits and the order
+// that it has in `in`. `parts`: memory for `count` elements; `counts`: for two numbers. Without `temporary` only its
+// size is set.
+void settle_equal(void* temporary, size_t& temporary_bytes, DType dtype, const void* in, int64_t count, void* parts,
+                  int64_t* counts, void* out, cudaStream_t stream);
 
 void search_sorted(DType dtype, const void* sorted, Rows rows, const void* values, int64_t values_per_row, bool right,
                    int64_t* out, cudaStream_t stream);

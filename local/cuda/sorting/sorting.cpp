@@ -156,8 +156,9 @@ void sort_encoded(Run& run, const Method& method, DType dtype, const void* in, v
   });
 }
 
+// Where CUB's order of a type is NumPy's but for signs.
 template <class Key>
-void sort_native(Run& run, const void* in, void* out, int64_t n) {
+void sort_native(Run& run, DType dtype, const void* in, void* out, int64_t n) {
   const auto* from = static_cast<const Key*>(in);
   auto* to = static_cast<Key*>(out);
   run.scope([&] {
@@ -171,6 +172,13 @@ void sort_native(Run& run, const void* in, void* out, int64_t n) {
     }
     run.cub([&](void* temporary, size_t& bytes) { radix_sort_keys<Key>(temporary, bytes, from, to, n, run.stream()); });
   });
+  if constexpr (std::is_floating_point_v<Key>) {
+    run.scope([&] {
+      Key* const parts = run.take<Key>(n);
+      auto* const counts = run.take<int64_t>(2);
+      if (!run.measures()) order_signs(dtype, out, n, parts, counts, run.stream());
+    });
+  }
 }
 
 template <class Key, class Value>
@@ -269,10 +277,12 @@ void sort_rows(Run& run, DType dtype, const void* in, void* out, Rows rows) {
   if (is_complex(dtype)) return sort_by_positions(run, dtype, in, out, rows);
   if (rows.rows == 1) {  // what needs no keys of its own
     const int64_t n = rows.length;
-    if (dtype == DType::int32) return sort_native<int32_t>(run, in, out, n);
-    if (dtype == DType::int64) return sort_native<int64_t>(run, in, out, n);
-    if (dtype == DType::uint32) return sort_native<uint32_t>(run, in, out, n);
-    if (dtype == DType::uint64) return sort_native<uint64_t>(run, in, out, n);
+    if (dtype == DType::int32) return sort_native<int32_t>(run, dtype, in, out, n);
+    if (dtype == DType::int64) return sort_native<int64_t>(run, dtype, in, out, n);
+    if (dtype == DType::uint32) return sort_native<uint32_t>(run, dtype, in, out, n);
+    if (dtype == DType::uint64) return sort_native<uint64_t>(run, dtype, in, out, n);
+    if (n >= kLongRow && dtype == DType::float32) return sort_native<float>(run, dtype, in, out, n);
+    if (n >= kLongRow && dtype == DType::float64) return sort_native<double>(run, dtype, in, out, n);
   }
   Method method = choose(dtype, rows);
   if (method.kind == Method::Kind::loop) {
@@ -286,6 +296,19 @@ void sort_rows(Run& run, DType dtype, const void* in, void* out, Rows rows) {
     return sort_encoded<uint16_t>(run, method, dtype, in, out, rows);
   return method.wide ? sort_encoded<uint64_t>(run, method, dtype, in, out, rows)
                      : sort_encoded<uint32_t>(run, method, dtype, in, out, rows);
+}
+
+// `out` is not `in`. One row is sorted by value, and what is equal is put in order then.
+void sort_rows_stably(Run& run, DType dtype, const void* in, void* out, Rows rows) {
+  if (!is_float(dtype) || rows.rows > 1) return sort_by_positions(run, dtype, in, out, rows);
+  sort_rows(run, dtype, in, out, rows);
+  run.scope([&] {
+    auto* const parts = run.take<char>(rows.length * itemsize(dtype));
+    auto* const counts = run.take<int64_t>(2);
+    run.cub([&](void* temporary, size_t& bytes) {
+      settle_equal(temporary, bytes, dtype, in, rows.length, parts, counts, out, run.stream());
+    });
+  });
 }
 
 // ---- selection: few positions of long rows ----
@@ -377,11 +400,12 @@ class CudaSorting final : public Sorting {
   }
   int64_t sort_stably_scratch_bytes(DType dtype, Rows rows) override {
     if (rows.elements() == 0) return 0;
-    return measured([&](Run& run) { sort_by_positions(run, dtype, nullptr, nullptr, rows); });
+    const char elsewhere = 0;  // is not read
+    return measured([&](Run& run) { sort_rows_stably(run, dtype, &elsewhere, nullptr, rows); });
   }
   void sort_stably(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) override {
     if (rows.elements() == 0) return;
-    queue(context, [&](Run& run) { sort_by_positions(run, dtype, in, out, rows); });
+    queue(context, [&](Run& run) { sort_rows_stably(run, dtype, in, out, rows); });
   }
   int64_t argsort_scratch_bytes(DType dtype, Rows rows) override {
     if (rows.elements() == 0) return 0;

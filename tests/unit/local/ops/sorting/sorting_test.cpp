@@ -349,6 +349,31 @@ TEST_P(Sorts, SumsOfSignsAndNans) {
   EXPECT_EQ(to_vector<int64_t>(ops::argsort(a)), (std::vector<int64_t>{0, 1, 5, 4, 2, 3}));
 }
 
+// In no stable order zeros with a sign come first, which chunked sorts count on.
+template <class T>
+void check_signs(int64_t n) {
+  std::mt19937_64 random(static_cast<uint64_t>(n));
+  std::vector<T> values(static_cast<size_t>(n));
+  const T special[] = {T(0), T(-0.0), T(NAN), T(-NAN), T(1), T(-1), T(INFINITY), T(-INFINITY)};
+  for (T& x : values) x = special[random() % std::size(special)];
+  const std::vector<T> sorted = to_vector<T>(ops::sort(from_vector(values)));
+  const auto number = [](T x) { return static_cast<double>(x); };
+  const auto is_negative_zero = [&](T x) { return number(x) == 0 && std::signbit(number(x)); };
+  const auto is_nan = [&](T x) { return std::isnan(number(x)); };
+  EXPECT_EQ(std::ranges::count_if(sorted, is_negative_zero), std::ranges::count_if(values, is_negative_zero));
+  EXPECT_EQ(std::ranges::count_if(sorted, is_nan), std::ranges::count_if(values, is_nan));
+  EXPECT_TRUE(std::ranges::is_sorted(sorted, {}, [&](T x) {
+    return is_nan(x) ? std::pair(1, 0.) : std::pair(0, number(x) + std::copysign(0.5, number(x)));
+  }));
+}
+TEST_P(Sorts, ZerosWithASignComeFirst) {
+  for (const int64_t n : {6, 1000, 70000, 300000}) {
+    check_signs<double>(n);
+    check_signs<float>(n);
+    check_signs<float16>(n);
+  }
+}
+
 // Equal elements that differ in their bits come out in the order of the input: zeros, NaNs with signs and payloads.
 template <class T, class Bits>
 void check_stable(const std::vector<Bits>& special, int64_t n) {
