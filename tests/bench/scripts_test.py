@@ -266,5 +266,32 @@ class Build(unittest.TestCase):
             self.assertLessEqual(max(times.values()), whole)
 
 
+class RunTests(unittest.TestCase):
+    """scripts/run_tests.py over a build folder with tests of a line of shell."""
+
+    def outcome(self, **tests):
+        with tempfile.TemporaryDirectory() as folder:
+            lines = [f'add_test({name} "/bin/sh" "-c" "{script}")' for name, script in tests.items()]
+            pathlib.Path(folder, "CTestTestfile.cmake").write_text("\n".join(lines) + "\n")
+            run = subprocess.run([sys.executable, ROOT / "scripts/run_tests.py", folder], capture_output=True, text=True)
+        return run.returncode, run.stdout
+
+    def test_a_test_that_fails_once_is_named_and_passes(self):
+        status, text = self.outcome(late="echo too late; mkdir once && exit 1 || exit 0", good="true")
+        self.assertEqual(status, 0, text)
+        self.assertIn("--- output of late\ntoo late", text)
+        self.assertTrue(text.endswith("failed, then passed alone: late\n2 passed, 0 failed, 0 skipped\n"), text)
+
+    def test_a_test_that_fails_twice_fails(self):
+        status, text = self.outcome(bad="echo wrong; exit 1", good="true")
+        self.assertEqual(status, 1, text)
+        self.assertTrue(text.endswith("failed: ctest bad\n1 passed, 1 failed, 0 skipped\n"), text)
+
+    def test_many_that_fail_are_not_run_again(self):
+        status, text = self.outcome(**{f"bad{i}": "exit 1" for i in range(4)})
+        self.assertEqual(status, 1, text)
+        self.assertNotIn("once more", text)
+
+
 if __name__ == "__main__":
     unittest.main()
