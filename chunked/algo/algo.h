@@ -86,8 +86,8 @@ NodePtr taken_along_axis(const NodePtr& arg, const NodePtr& indices, int axis);
 using LinesFunction = std::function<local::NdArray(std::span<const local::NdArray> lines)>;
 NodePtr of_lines(const std::string& name, uint64_t identity, local::DType result, LinesFunction function,
                  const std::vector<NodePtr>& args);
-// What the task for one line takes, whose arguments and result have so many bytes.
-int64_t line_task_bytes(int64_t bytes);
+// What the task for one line takes, whose arguments and result have so many bytes and elements.
+int64_t line_task_bytes(int64_t bytes, int64_t elements = 0);
 
 // States of chunks along an axis, several arrays of them with as many chunks, become one chunk of it, level by level: a
 // task holds some neighbours and what they become (merge.cpp).

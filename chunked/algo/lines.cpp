@@ -5,6 +5,11 @@
 #include "quarry/chunked/op/operator.h"
 
 namespace quarry::algo {
+namespace {
+
+constexpr int64_t kPositionBytes = sizeof(int64_t);  // beside narrow elements
+
+}  // namespace
 
 NodePtr of_lines(const std::string& name, uint64_t identity, local::DType result, LinesFunction function,
                  const std::vector<NodePtr>& args) {
@@ -16,13 +21,15 @@ NodePtr of_lines(const std::string& name, uint64_t identity, local::DType result
   spec.identity = identity;
   spec.along.assign(args.size(), along);
   spec.outputs = {{args[0]->shape, result, grid, args[0]->chosen_grid}};
-  spec.bytes_per_element = sizeof(int64_t);  // positions beside narrow elements
+  spec.bytes_per_element = kPositionBytes;
   spec.function = [function = std::move(function)](std::span<const local::NdArray> lines, const ChunkPlace&) {
     return std::vector<local::NdArray>{function(lines)};
   };
   return map(std::move(spec), args)[0];
 }
 
-int64_t line_task_bytes(int64_t bytes) { return bytes + op::estimated_peak_bytes(bytes); }
+int64_t line_task_bytes(int64_t bytes, int64_t elements) {
+  return bytes + op::estimated_peak_bytes(bytes) + elements * kPositionBytes;
+}
 
 }  // namespace quarry::algo

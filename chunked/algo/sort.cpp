@@ -13,6 +13,7 @@
 #include "quarry/local/ops/manipulation/arrange.h"
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/scans/scans.h"
+#include "quarry/local/ops/sorting/rows.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/ufunc/apply.h"
 
@@ -39,11 +40,22 @@ AxisChunks sampled(const AxisChunks& cuts, int64_t stride) {
   return AxisChunks(extents);
 }
 
-// Keys, what is carried, positions from `first` on, samples.
-std::vector<NdArray> sorted(std::span<const NdArray> columns, size_t keys, const SortStep& step, int64_t first) {
+std::vector<int64_t> lengths_of(const std::vector<Stretch>& stretches) {
+  std::vector<int64_t> lengths;
+  for (const Stretch& part : stretches) lengths.push_back(part.count);
+  return lengths;
+}
+
+// Keys, what is carried, positions from `first` on, samples. Of a chunk, or of any rows.
+std::vector<NdArray> sorted(std::span<const NdArray> columns, size_t keys, const SortStep& step, int64_t first,
+                            std::optional<int64_t> chunk) {
   std::vector<NdArray> sorted_keys, results;
   if (keys == 1 && columns.size() == 1 && !step.positions) {
-    sorted_keys = {step.signs ? ops::sort(columns[0]) : ops::sort(columns[0], -1, "stable")};
+    if (step.stretches && chunk)
+      sorted_keys = {
+          local::merged_stretches(columns[0], lengths_of((*step.stretches)[static_cast<size_t>(*chunk)]), !step.signs)};
+    else
+      sorted_keys = {step.signs ? ops::sort(columns[0]) : ops::sort(columns[0], -1, "stable")};
     results = sorted_keys;
   } else {
     const NdArray order = order_of(columns.first(keys), /*signs=*/false);
@@ -149,6 +161,7 @@ SortedChunks sorted_chunks(const char* name, const SortedColumns& columns, const
                       .add(step.positions)
                       .add(step.signs)
                       .add(step.stride)
+                      .add(step.stretches != nullptr)
                       .value;
   for (size_t i = 0; i < all.size(); ++i) {
     QUARRY_CHECK(all[i]->grid.axis(0) == cuts && all[i]->grid.count() == cuts.count());
@@ -163,7 +176,7 @@ SortedChunks sorted_chunks(const char* name, const SortedColumns& columns, const
     for (const NodePtr& key : columns.keys) spec.outputs.push_back(spec_like(key, sampled(cuts, step.stride)));
   spec.by_trial = true;
   spec.function = [keys, step](std::span<const NdArray> arrays, const ChunkPlace& place) {
-    return sorted(arrays, keys, step, step.positions ? place.arguments[0].start[0] % step.line : 0);
+    return sorted(arrays, keys, step, step.positions ? place.arguments[0].start[0] % step.line : 0, place.chunk);
   };
   std::vector<NodePtr> made = map(std::move(spec), all);
   SortedChunks result;
@@ -189,7 +202,9 @@ int64_t sort_task_bytes(const SortedColumns& columns, const SortStep& step, int6
     bytes += specs.back().bytes();
   }
   result_bytes = bytes + (step.positions ? rows * local::itemsize(DType::int64) : 0);
-  const auto function = [&](std::span<const NdArray> arrays) { return sorted(arrays, columns.keys.size(), step, 0); };
+  const auto function = [&](std::span<const NdArray> arrays) {
+    return sorted(arrays, columns.keys.size(), step, 0, {});
+  };
   return bytes + result_bytes + op::tried_peak_bytes(function, specs, result_bytes, chunk_policy().device);
 }
 
@@ -197,6 +212,20 @@ NodePtr joined_stretches(const char* name, const NodePtr& arg, const std::shared
   std::vector<int64_t> extents;
   for (const std::vector<Stretch>& chunk : *stretches) extents.push_back(rows_of(chunk));
   return expr::apply(std::make_shared<Joined>(name, stretches, spec_like(arg, AxisChunks(extents))), {arg});
+}
+
+NodePtr orders_in_chunks(const char* name, const std::vector<NodePtr>& keys, const AxisChunks& cuts, bool signs) {
+  const Grid grid({cuts});
+  MapSpec spec;
+  spec.name = name;
+  spec.identity = op::Hash().add(signs).value;
+  spec.along.assign(keys.size(), {Along::following(0, cuts)});
+  spec.outputs = {{grid.shape(), DType::int64, grid, /*chosen_grid=*/true}};
+  spec.by_trial = true;
+  spec.function = [signs](std::span<const NdArray> arrays, const ChunkPlace&) {
+    return std::vector<NdArray>{order_of(arrays, signs)};
+  };
+  return map(std::move(spec), keys)[0];
 }
 
 NodePtr counts_in_stretches(const std::vector<NodePtr>& keys, const std::shared_ptr<const Stretches>& stretches,

@@ -38,6 +38,7 @@ struct SortStep {
   bool positions = false;  // the places of rows in their lines are added behind what is carried: int64
   bool signs = false;      // of one key of floats alone: negative zeros are before positive ones, and NaN alike
   int64_t stride = 0;      // every stride-th row of a chunk, from its first, is a sample; 0: there are none
+  std::shared_ptr<const Stretches> stretches = nullptr;  // those that a chunk is made of are sorted already
 };
 struct SortedChunks {
   SortedColumns columns;
@@ -54,6 +55,9 @@ NodePtr joined_stretches(const char* name, const NodePtr& arg, const std::shared
 
 // The positions that sort rows by local keys, in stable order; `signs` as above.
 local::NdArray order_of(std::span<const local::NdArray> keys, bool signs);
+
+// order_of() the rows of each chunk of `cuts`: int64, in the same chunks. One task per chunk.
+NodePtr orders_in_chunks(const char* name, const std::vector<NodePtr>& keys, const AxisChunks& cuts, bool signs);
 
 // Of sorted stretches, joined to chunks by joined_stretches(): how many of each stretch are among the first `taken`
 // rows of the chunk. int64, chunk after chunk. One task per chunk.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "quarry/chunked/algo/sort.h"
 #include "quarry/chunked/api/nodes.h"
@@ -61,17 +62,18 @@ SortStep runs_step(const Request& request, const Layout& layout) {
 
 SortedColumns columns_of(const Request& request) { return {nodes_of(request.keys), nodes_of(request.carried)}; }
 
-// The columns in the chunks of the runs.
+// In such chunks of rows, the other axes whole.
+Array in_rows(const Array& array, const AxisChunks& rows) {
+  std::vector<AxisChunks> axes{rows};
+  for (int d = 1; d < array.ndim(); ++d) axes.emplace_back(array.shape()[d], std::max<int64_t>(array.shape()[d], 1));
+  const Grid grid(std::move(axes));
+  return array.chunks() == grid ? array : array.rechunk(grid);
+}
+
 SortedColumns cut_columns(const Request& request, const AxisChunks& runs) {
-  const auto cut = [&](const Array& array) {
-    std::vector<AxisChunks> axes{runs};
-    for (int d = 1; d < array.ndim(); ++d) axes.emplace_back(array.shape()[d], std::max<int64_t>(array.shape()[d], 1));
-    const Grid grid(std::move(axes));
-    return array.chunks() == grid ? array.node() : array.rechunk(grid).node();
-  };
   SortedColumns columns;
-  for (const Array& key : request.keys) columns.keys.push_back(cut(key));
-  for (const Array& array : request.carried) columns.carried.push_back(cut(array));
+  for (const Array& key : request.keys) columns.keys.push_back(in_rows(key, runs).node());
+  for (const Array& array : request.carried) columns.carried.push_back(in_rows(array, runs).node());
   return columns;
 }
 
@@ -141,30 +143,70 @@ Brackets brackets_of(std::span<const Run> runs, std::span<const int64_t> order, 
   return brackets;
 }
 
-// What is sorted in part: columns of runs, and samples on every rank.
+std::vector<Group> groups_of(const std::vector<Run>& runs, int64_t line, int64_t together) {
+  std::vector<Group> groups;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    const bool starts = groups.empty() || runs[r].start % line == 0 ||
+                        std::cmp_equal(groups.back().last - groups.back().first, together);
+    if (starts) groups.push_back({r, r, runs[r].start, 0});
+    groups.back().last = r + 1;
+    groups.back().count += runs[r].count;
+  }
+  return groups;
+}
+
+// What is sorted in part: columns of runs, the groups that are merged next, and what orders the samples of each, on
+// every rank.
 struct State {
   SortedColumns columns;
   std::vector<Run> runs;
-  std::vector<NdArray> samples;  // of each key, run after run
+  std::vector<Group> groups;
+  std::vector<NdArray> samples;  // of each key, run after run; none where their order is known
+  std::optional<NdArray> order;  // of the samples of a group, group after group
 };
 
-// Computes sorted chunks; `runs` of consecutive chunks.
-State settled(const algo::SortedChunks& chunks, const std::vector<std::pair<int64_t, int64_t>>& runs, int64_t stride) {
+// Whether a task can put so many samples in order; else every rank does so in its host memory.
+bool orders_by_tasks(const std::vector<expr::NodePtr>& keys, int64_t samples) {
+  constexpr int64_t kTasks = 4;  // that are to fit
+  int64_t row_bytes = local::itemsize(DType::int64);
+  for (const expr::NodePtr& key : keys) row_bytes += local::itemsize(key->dtype);
+  return algo::line_task_bytes(samples * row_bytes) <= Runtime::current().plan_bytes() / kTasks;
+}
+
+// Computes sorted chunks; `runs` of consecutive chunks. `together` of a line are merged next.
+State settled(const algo::SortedChunks& chunks, const std::vector<std::pair<int64_t, int64_t>>& runs,
+              const SortStep& step, int64_t together) {
   const AxisChunks& cuts = chunks.columns.keys[0]->grid.axis(0);
-  std::vector<Array> keep = arrays_of(chunks.columns.keys);
-  for (const expr::NodePtr& node : chunks.columns.carried) keep.emplace_back(node);
-  const Settled known = settle(arrays_of(chunks.samples), keep);
   State state;
-  state.samples = known.values;
-  for (const Array& array : known.kept) {
-    const bool is_key = state.columns.keys.size() < chunks.columns.keys.size();
-    (is_key ? state.columns.keys : state.columns.carried).push_back(array.node());
-  }
   for (const auto& [first, last] : runs) {
     Run run{cuts.start(first), cuts.start(last) - cuts.start(first), {}};
     for (int64_t i = first; i < last; ++i)
-      for (int64_t at = cuts.start(i); at < cuts.start(i + 1); at += stride) run.samples.push_back(at - run.start);
+      for (int64_t at = cuts.start(i); at < cuts.start(i + 1); at += step.stride) run.samples.push_back(at - run.start);
     state.runs.push_back(std::move(run));
+  }
+  state.groups = groups_of(state.runs, step.line, together);
+  std::vector<int64_t> counts;  // of the samples of each group
+  for (const Group& group : state.groups) {
+    counts.push_back(0);
+    for (size_t r = group.first; r < group.last; ++r) counts.back() += std::ssize(state.runs[r].samples);
+  }
+  std::vector<Array> keep = arrays_of(chunks.columns.keys), values = arrays_of(chunks.samples);
+  for (const expr::NodePtr& node : chunks.columns.carried) keep.emplace_back(node);
+  const bool by_tasks = orders_by_tasks(chunks.samples, std::ranges::max(counts));
+  if (by_tasks) {
+    const AxisChunks of_groups(counts);
+    std::vector<expr::NodePtr> joined;
+    for (const Array& samples : values) joined.push_back(samples.rechunk(Grid({of_groups})).node());
+    values = {Array(algo::orders_in_chunks("sort samples", joined, of_groups, step.signs))};
+  }
+  const Settled known = settle(values, keep);
+  if (by_tasks)
+    state.order = known.values[0];
+  else
+    state.samples = known.values;
+  for (const Array& array : known.kept) {
+    const bool is_key = state.columns.keys.size() < chunks.columns.keys.size();
+    (is_key ? state.columns.keys : state.columns.carried).push_back(array.node());
   }
   return state;
 }
@@ -172,8 +214,8 @@ State settled(const algo::SortedChunks& chunks, const std::vector<std::pair<int6
 // For every group and cut, how many rows of each of its runs stand before the cut; the ends of the runs behind them.
 using Splits = std::vector<std::vector<std::vector<int64_t>>>;
 
-Splits splits_of(const State& state, std::span<const Group> groups, const std::vector<std::vector<int64_t>>& cuts,
-                 bool signs) {
+Splits splits_of(const State& state, const std::vector<std::vector<int64_t>>& cuts, bool signs) {
+  const std::vector<Group>& groups = state.groups;
   Splits splits;
   // Brackets that are not empty are brought together, a chunk for each cut.
   struct Open {
@@ -190,11 +232,14 @@ Splits splits_of(const State& state, std::span<const Group> groups, const std::v
     int64_t samples = 0;
     for (const Run& run : runs) samples += std::ssize(run.samples);
     std::vector<NdArray> keys;
-    for (const NdArray& all : state.samples) keys.push_back(local::arrange::part(all, 0, sample, samples));
+    const int64_t first_sample = sample;
+    for (const NdArray& all : state.samples) keys.push_back(local::arrange::part(all, 0, first_sample, samples));
     sample += samples;
     std::vector<std::vector<int64_t>>& of_group = splits.emplace_back();
     if (cuts[g].empty()) continue;
-    const std::vector<int64_t> order = local::to_vector<int64_t>(algo::order_of(keys, signs));
+    const NdArray found =
+        state.order ? local::arrange::part(*state.order, 0, first_sample, samples) : algo::order_of(keys, signs);
+    const std::vector<int64_t> order = local::to_vector<int64_t>(found);
     const Brackets brackets = brackets_of(runs, order, cuts[g]);
     for (size_t c = 0; c < cuts[g].size(); ++c) {
       const std::vector<int64_t>&low = brackets.least[c], &high = brackets.most[c];
@@ -230,7 +275,8 @@ Splits splits_of(const State& state, std::span<const Group> groups, const std::v
 }
 
 // Chunk after chunk of the result the stretches of runs that it is made of.
-std::shared_ptr<const Stretches> exchange_of(const State& state, std::span<const Group> groups, const Splits& splits) {
+std::shared_ptr<const Stretches> exchange_of(const State& state, const Splits& splits) {
+  const std::vector<Group>& groups = state.groups;
   auto exchange = std::make_shared<Stretches>();
   for (size_t g = 0; g < groups.size(); ++g) {
     const Group& group = groups[g];
@@ -248,18 +294,6 @@ std::shared_ptr<const Stretches> exchange_of(const State& state, std::span<const
   return exchange;
 }
 
-std::vector<Group> groups_of(const std::vector<Run>& runs, int64_t line, int64_t together) {
-  std::vector<Group> groups;
-  for (size_t r = 0; r < runs.size(); ++r) {
-    const bool starts = groups.empty() || runs[r].start % line == 0 ||
-                        std::cmp_equal(groups.back().last - groups.back().first, together);
-    if (starts) groups.push_back({r, r, runs[r].start, 0});
-    groups.back().last = r + 1;
-    groups.back().count += runs[r].count;
-  }
-  return groups;
-}
-
 // Every rank sorts the samples, `count` / stride of them; tasks sort what lies between brackets, kWindow * stride of
 // each run at each cut. The sum of both is least where they take as long.
 int64_t stride_of(int64_t count, const Layout& layout, bool on_cpu) {
@@ -273,13 +307,13 @@ int64_t stride_of(int64_t count, const Layout& layout, bool on_cpu) {
 
 }  // namespace
 
-bool is_whole(int64_t line, int64_t item_bytes) {
+bool is_whole(int64_t line, int64_t arrays, int64_t item_bytes) {
   constexpr int64_t kChunks = 4;
   const int64_t bytes = line * item_bytes;
   const Runtime& runtime = Runtime::current();
   // One GPU, which a task keeps busy, sorts once what it holds.
   const bool alone = runtime.size() == 1 && chunk_policy().device == local::DeviceKind::cuda;
-  return algo::line_task_bytes(bytes) <= runtime.plan_bytes() &&
+  return algo::line_task_bytes(bytes, arrays * line) <= runtime.plan_bytes() &&
          (alone || bytes <= 2 * kChunks * target_chunk_bytes(chunk_policy().device));
 }
 
@@ -295,7 +329,7 @@ Layout layout_of(const Request& request) {
   const int64_t room = Runtime::current().plan_bytes() / kTasks;
   // A device that is fast beside what a copy costs takes larger runs, of which there are fewer: each gives a stretch to
   // each chunk of the result.
-  constexpr int64_t kFewRuns = 64;
+  constexpr int64_t kFewRuns = 16;
   const bool on_cpu = chunk_policy().device == local::DeviceKind::cpu;
   const int64_t wanted = std::max(target_chunk_bytes(chunk_policy().device) / std::max<int64_t>(row_bytes, 1),
                                   on_cpu ? 0 : (line + kFewRuns - 1) / kFewRuns);
@@ -306,11 +340,19 @@ Layout layout_of(const Request& request) {
     layout.runs = layout.chunks = AxisChunks(0, 1);
     return layout;
   }
-  layout.chunks = equal_chunks(count, line, rows);
+  layout.chunks = layout.runs = equal_chunks(count, line, rows);
+  if (!on_cpu) {
+    // As long as memory allows, up to one for each rank: merges then read the rows less often.
+    constexpr int64_t kLeastRuns = 4;
+    const int64_t runs = std::max<int64_t>(Runtime::current().size(), kLeastRuns);
+    int64_t longer = (line + runs - 1) / runs;
+    while (longer > rows && algo::sort_task_bytes(columns, step, longer) > room) longer = (longer + 1) / 2;
+    if (longer > rows) layout.runs = equal_chunks(count, line, longer);
+  }
   const AxisChunks& given = request.keys[0].chunks().axis(0);
   const bool fits = given.largest() <= rows || (given.largest() <= 2 * rows && rows == usual);
-  const int64_t most_given = (on_cpu ? 4 : 1) * layout.chunks.count();  // that are not joined
-  layout.runs = fits && given.count() <= most_given && keeps_lines(given, line) ? given : layout.chunks;
+  const int64_t most_given = (on_cpu ? 4 : 1) * layout.runs.count();  // that are not joined
+  if (fits && given.count() <= most_given && keeps_lines(given, line)) layout.runs = given;
   // Of a line; as many are merged at every level.
   const int64_t most = std::clamp<int64_t>(rows / (kWindow * kLeastStride), 2, kMostRuns);
   int64_t runs = 1, of_line = 0;
@@ -336,14 +378,14 @@ std::string to_string(const Layout& layout) {
 Ordered ordered(const Request& request) {
   const Layout layout = layout_of(request);
   const int64_t line = line_of(request);
-  algo::SortedChunks chunks =
-      algo::sorted_chunks("sort runs", cut_columns(request, layout.runs), runs_step(request, layout));
+  const SortStep first = runs_step(request, layout);
+  algo::SortedChunks chunks = algo::sorted_chunks("sort runs", cut_columns(request, layout.runs), first);
   if (layout.levels > 0) {
     std::vector<std::pair<int64_t, int64_t>> each;
     for (int64_t i = 0; i < layout.runs.count(); ++i) each.emplace_back(i, i + 1);
-    State state = settled(chunks, each, layout.stride);
+    State state = settled(chunks, each, first, layout.together);
     while (true) {
-      const std::vector<Group> groups = groups_of(state.runs, line, layout.together);
+      const std::vector<Group>& groups = state.groups;
       const bool is_last = std::ranges::all_of(
           groups, [&](const Group& group) { return group.count == std::min(line, request.keys[0].size()); });
       // Equal chunks of the last result; before that about as large ones.
@@ -358,21 +400,24 @@ Ordered ordered(const Request& request) {
         merged.emplace_back(chunk, chunk + equal.count());
         chunk += equal.count();
       }
-      const std::shared_ptr<const Stretches> exchange =
-          exchange_of(state, groups, splits_of(state, groups, cuts, request.signs));
+      const std::shared_ptr<const Stretches> exchange = exchange_of(state, splits_of(state, cuts, request.signs));
       SortedColumns gathered;
       for (const expr::NodePtr& key : state.columns.keys)
         gathered.keys.push_back(algo::joined_stretches("sort exchange", key, exchange));
       for (const expr::NodePtr& array : state.columns.carried)
         gathered.carried.push_back(algo::joined_stretches("sort exchange", array, exchange));
-      const SortStep step{line, !is_last || request.keeps_keys, false, request.signs, is_last ? 0 : layout.stride};
+      const SortStep step{line,          !is_last || request.keeps_keys, false,
+                          request.signs, is_last ? 0 : layout.stride,    exchange};
       chunks = algo::sorted_chunks("sort merge", gathered, step);
       if (is_last) break;
-      state = settled(chunks, merged, layout.stride);
+      state = settled(chunks, merged, step, layout.together);
       chunks = {};  // and with it what the level was made of
     }
   }
-  return {arrays_of(chunks.columns.keys), arrays_of(chunks.columns.carried)};
+  Ordered result{arrays_of(chunks.columns.keys), arrays_of(chunks.columns.carried)};
+  for (std::vector<Array>* arrays : {&result.keys, &result.carried})
+    for (Array& array : *arrays) array = in_rows(array, layout.chunks);
+  return result;
 }
 
 }  // namespace quarry::ordering

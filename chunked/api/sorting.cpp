@@ -73,7 +73,7 @@ Array as_lines(const Array& rows, const Dims& shape, int axis) {
 
 bool is_whole(const Sorted& sorted, DType result) {
   const Array& x = sorted.array;
-  return x.size() == 0 || ordering::is_whole(x.shape()[sorted.axis], item_bytes(x, result));
+  return x.size() == 0 || ordering::is_whole(x.shape()[sorted.axis], 2, item_bytes(x, result));
 }
 
 ordering::Request request_of(const std::vector<Array>& keys, int axis) {
@@ -171,7 +171,7 @@ Array lexsort(const std::vector<Array>& keys, int64_t axis) {
   const int along = local::normalize_axis(axis, keys.front().ndim());
   int64_t bytes = local::itemsize(DType::int64);
   for (const Array& key : keys) bytes += local::itemsize(key.dtype());
-  if (keys.front().size() > 0 && !ordering::is_whole(keys.front().shape()[along], bytes))
+  if (keys.front().size() > 0 && !ordering::is_whole(keys.front().shape()[along], std::ssize(keys) + 1, bytes))
     return long_argsort(keys, along);
   const Array first = with_whole_axis(keys.front(), along);
   std::vector<expr::NodePtr> nodes{first.node()};

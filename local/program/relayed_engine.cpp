@@ -1,5 +1,6 @@
 #include "quarry/local/program/relayed_engine.h"
 
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -193,6 +194,14 @@ class RelayedSorting final : public Relayed<Sorting, &Engine::sorting> {
   }
   void sort_stably(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) override {
     issue<&Sorting::sort_stably>(context, sort_stably_scratch_bytes(dtype, rows), dtype, in, out, rows);
+  }
+  int64_t merge_scratch_bytes(DType dtype, int64_t count, bool stably) override {
+    return behind().merge_scratch_bytes(dtype, count, stably);
+  }
+  void merge(DType dtype, const void* in, void* out, const std::vector<int64_t>& lengths, bool stably,
+             const ExecContext& context) override {
+    const int64_t count = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    issue<&Sorting::merge>(context, merge_scratch_bytes(dtype, count, stably), dtype, in, out, lengths, stably);
   }
   int64_t argsort_scratch_bytes(DType dtype, Rows rows) override { return behind().argsort_scratch_bytes(dtype, rows); }
   void argsort(DType dtype, const void* in, int64_t* out, Rows rows, const ExecContext& context) override {

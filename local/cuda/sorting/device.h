@@ -11,6 +11,7 @@
 
 #include "quarry/local/base/dtype.h"
 #include "quarry/local/program/sorting.h"
+#include "quarry/local/program/sorting_keys.h"
 
 namespace quarry::local::cuda {
 
@@ -40,6 +41,12 @@ void segmented_sort_keys(void* temporary, size_t& temporary_bytes, Buffers<Key>&
 template <class Key>
 void segmented_sort_pairs(void* temporary, size_t& temporary_bytes, Buffers<Key>& keys, Buffers<uint32_t>& values,
                           Rows rows, cudaStream_t stream);
+
+// Two sorted ranges as one; of equal elements those of the first come first. Bits: uint8_t, uint16_t, uint32_t,
+// uint64_t.
+template <class Bits>
+void merge_two(void* temporary, size_t& temporary_bytes, const keys::RuntimeKey<Bits>& key, const Bits* first,
+               int64_t first_count, const Bits* second, int64_t second_count, Bits* out, cudaStream_t stream);
 
 // Keys of sorting_keys.h. `row_shift`: the row's number is written above that many bits (0: it is not).
 // Key: uint16_t (8- and 16-bit dtypes), uint32_t (up to 32 bits), uint64_t. Not for complex dtypes.
@@ -90,9 +97,9 @@ void place_by_keys(DType dtype, bool ranked, bool positions, const void* in, int
 // others, and NaNs are all alike: the order and the elements that decode_keys() gives. `parts`: memory for `count`
 // elements; `counts`: for two numbers.
 void order_signs(DType dtype, void* sorted, int64_t count, void* parts, int64_t* counts, cudaStream_t stream);
-// `out`: the floats `in` in order. What is equal though it differs, both zeros and all NaNs, gets the bits and the order
-// that it has in `in`. `parts`: memory for `count` elements; `counts`: for two numbers. Without `temporary` only its
-// size is set.
+// `out`: the floats `in` in order. What is equal though it differs, both zeros and all NaNs, gets the bits and the
+// order that it has in `in`. `parts`: memory for `count` elements; `counts`: for two numbers. Without `temporary` only
+// its size is set.
 void settle_equal(void* temporary, size_t& temporary_bytes, DType dtype, const void* in, int64_t count, void* parts,
                   int64_t* counts, void* out, cudaStream_t stream);
 

@@ -5,11 +5,12 @@
 // long rows follow one another. complex128 is sorted by two words, the less significant one first. Positions have 32
 // bits up to 2^32 elements in a row. Up to eight positions of a long row (partitions, top-k, medians, quantiles) are
 // found by a radix selection (select.cu), and a partition then places every element by its class; other partitions are
-// sorts.
+// sorts. Stretches that are sorted already are merged two by two.
 #include "quarry/local/cuda/sorting/sorting.h"
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include "quarry/local/base/error.h"
@@ -17,6 +18,7 @@
 #include "quarry/local/cuda/sorting/device.h"
 #include "quarry/local/cuda/stream.h"
 #include "quarry/local/memory/scratch.h"
+#include "quarry/local/program/sorting_dispatch.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -311,6 +313,66 @@ void sort_rows_stably(Run& run, DType dtype, const void* in, void* out, Rows row
   });
 }
 
+// ---- merges of sorted stretches ----
+
+// A merge reads and writes the row once for every doubling of the stretches, a radix sort for every digit, at less than
+// half the rate.
+bool merges(DType dtype, size_t stretches) {
+  constexpr int64_t kPassesOfByte = 2;
+  return !is_complex(dtype) && static_cast<int64_t>(std::bit_width(stretches)) <= kPassesOfByte * itemsize(dtype);
+}
+
+// Neighbours two by two, until one is left: from `in` to `out`, by way of memory of their size.
+template <class Bits>
+void merge_stretches(Run& run, DType dtype, const void* in, void* out, std::vector<int64_t> lengths, bool stably) {
+  const auto key = keys::runtime_key<Bits>(dtype, stably);
+  std::erase(lengths, 0);
+  const auto count = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  run.scope([&] {
+    auto* const other = run.take<Bits>(count);
+    const auto* from = static_cast<const Bits*>(in);
+    auto passes = std::max<size_t>(std::bit_width(lengths.size() - 1), 1);  // one stretch is copied
+    for (; passes > 0; --passes) {
+      Bits* const to = passes % 2 == 1 ? static_cast<Bits*>(out) : other;
+      std::vector<int64_t> merged;
+      int64_t at = 0;
+      for (size_t i = 0; i < lengths.size(); i += 2) {
+        const int64_t first = lengths[i], second = i + 1 < lengths.size() ? lengths[i + 1] : 0;
+        if (second == 0 && !run.measures()) {
+          QUARRY_CUDA_CALL(cudaMemcpyAsync(to + at, from + at, static_cast<size_t>(first) * sizeof(Bits),
+                                           cudaMemcpyDeviceToDevice, run.stream()));
+        } else {
+          run.cub([&](void* temporary, size_t& bytes) {
+            merge_two<Bits>(temporary, bytes, key, from + at, first, from + at + first, second, to + at, run.stream());
+          });
+        }
+        merged.push_back(first + second);
+        at += first + second;
+      }
+      lengths = std::move(merged);
+      from = to;
+    }
+  });
+}
+
+void merge_row(Run& run, DType dtype, const void* in, void* out, const std::vector<int64_t>& lengths, bool stably) {
+  switch (itemsize(dtype)) {
+    case 1:
+      return merge_stretches<uint8_t>(run, dtype, in, out, lengths, stably);
+    case 2:
+      return merge_stretches<uint16_t>(run, dtype, in, out, lengths, stably);
+    case 4:
+      return merge_stretches<uint32_t>(run, dtype, in, out, lengths, stably);
+    default:
+      return merge_stretches<uint64_t>(run, dtype, in, out, lengths, stably);
+  }
+}
+
+// `out` is not `in`.
+void sort_apart(Run& run, DType dtype, const void* in, void* out, Rows rows, bool stably) {
+  stably ? sort_rows_stably(run, dtype, in, out, rows) : sort_rows(run, dtype, in, out, rows);
+}
+
 // ---- selection: few positions of long rows ----
 
 constexpr int64_t kSelectRow = int64_t{1} << 17;   // from here a single row is read several times rather than sorted
@@ -388,6 +450,9 @@ void select_from_sorted(Run& run, DType dtype, const void* in, void* out, Rows r
   });
 }
 
+// Stands for an input that is not the result, where scratch is measured. Is not read.
+constexpr char kElsewhere = 0;
+
 class CudaSorting final : public Sorting {
  public:
   int64_t sort_scratch_bytes(DType dtype, Rows rows) override {
@@ -400,12 +465,29 @@ class CudaSorting final : public Sorting {
   }
   int64_t sort_stably_scratch_bytes(DType dtype, Rows rows) override {
     if (rows.elements() == 0) return 0;
-    const char elsewhere = 0;  // is not read
-    return measured([&](Run& run) { sort_rows_stably(run, dtype, &elsewhere, nullptr, rows); });
+    return measured([&](Run& run) { sort_apart(run, dtype, &kElsewhere, nullptr, rows, /*stably=*/true); });
   }
   void sort_stably(DType dtype, const void* in, void* out, Rows rows, const ExecContext& context) override {
     if (rows.elements() == 0) return;
-    queue(context, [&](Run& run) { sort_rows_stably(run, dtype, in, out, rows); });
+    queue(context, [&](Run& run) { sort_apart(run, dtype, in, out, rows, /*stably=*/true); });
+  }
+  int64_t merge_scratch_bytes(DType dtype, int64_t count, bool stably) override {
+    if (count == 0) return 0;
+    const auto sorts = measured([&](Run& run) { sort_apart(run, dtype, &kElsewhere, nullptr, {1, count}, stably); });
+    if (!merges(dtype, 1)) return sorts;
+    const std::vector<int64_t> halves{count - count / 2, count / 2};
+    return std::max(sorts, measured([&](Run& run) { merge_row(run, dtype, nullptr, nullptr, halves, stably); }));
+  }
+  void merge(DType dtype, const void* in, void* out, const std::vector<int64_t>& lengths, bool stably,
+             const ExecContext& context) override {
+    const auto count = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    if (count == 0) return;
+    queue(context, [&](Run& run) {
+      if (merges(dtype, lengths.size()))
+        merge_row(run, dtype, in, out, lengths, stably);
+      else
+        sort_apart(run, dtype, in, out, {1, count}, stably);
+    });
   }
   int64_t argsort_scratch_bytes(DType dtype, Rows rows) override {
     if (rows.elements() == 0) return 0;

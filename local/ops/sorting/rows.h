@@ -26,6 +26,10 @@ inline Rows rows_of(const NdArray& a) {
 NdArray sorted_rows(const NdArray& a, const ExecContext& context);
 // Where equal elements differ (both zeros, NaNs), they keep their order.
 NdArray stably_sorted_rows(const NdArray& a, const ExecContext& context);
+// Of a 1-d array of sorted stretches, one behind the other, of such lengths: all of it sorted. Stretches and result are
+// as stably_sorted_rows() gives them, or (`stably` is false) as sorted_rows() does. Throws InvalidArgument for lengths
+// that are not the array's.
+NdArray merged_stretches(const NdArray& a, const std::vector<int64_t>& lengths, bool stably);
 NdArray argsorted_rows(const NdArray& a, const ExecContext& context);
 NdArray partitioned_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context);
 // Of every sorted row only the elements at the positions `kth`, ascending and once each: shape (..., kth.size()).

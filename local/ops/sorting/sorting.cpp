@@ -45,6 +45,20 @@ NdArray stably_sorted_rows(const NdArray& a, const ExecContext& context) {
   return sorted_by(is_float(a.dtype()) ? &Sorting::sort_stably : &Sorting::sort, a, context);
 }
 
+NdArray merged_stretches(const NdArray& a, const std::vector<int64_t>& lengths, bool stably) {
+  const int64_t count = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  if (a.ndim() != 1 || count != a.size())
+    throw InvalidArgument(fmt::format("stretches of {} elements in an array of shape {}", count, to_string(a.shape())));
+  const ExecContext context = context_for(a.device());
+  const NdArray in = packed(a, context);
+  NdArray out(in.shape(), in.dtype(), context);
+  if (in.size() == 0) return out;
+  use(in, context);
+  const bool differ = stably && is_float(a.dtype());
+  engine(context.device).sorting().merge(in.dtype(), in.raw(), out.raw(), lengths, differ, context);
+  return out;
+}
+
 NdArray argsorted_rows(const NdArray& a, const ExecContext& context) {
   const NdArray in = packed(a, context);
   NdArray out(in.shape(), DType::int64, context);

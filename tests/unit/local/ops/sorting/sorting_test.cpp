@@ -14,6 +14,7 @@
 #include "quarry/local/device/device.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/indexing/indexing.h"
+#include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/sorting/rows.h"
 #include "quarry/local/ops/sorting/sets.h"
@@ -423,6 +424,40 @@ TEST_P(Sorts, StableMeansThatEqualElementsKeepTheirOrder) {
     check_stable<std::complex<float>>(single, n);
     check_stable<float16>(half, n);
   }
+}
+
+// Stretches that are sorted become what a sort makes of them, with the same bits.
+TEST_P(Sorts, MergesOfStretches) {
+  const std::vector<std::vector<int64_t>> cases{{},
+                                                {0},
+                                                {1},
+                                                {5},
+                                                {0, 3, 0},
+                                                {1, 1},
+                                                {2, 1, 4},
+                                                {7, 0, 9, 1, 30},
+                                                {100, 1000, 10, 3000, 0, 70, 1},
+                                                {70000, 100000, 1, 90000}};
+  const auto bytes = [](const NdArray& a) { return to_vector<uint8_t>(a.view(DType::uint8)); };
+  for (int d = 0; d < kDTypeCount; ++d) {
+    const auto dtype = static_cast<DType>(d);
+    dispatch(dtype, [&]<class T>() {
+      for (const std::vector<int64_t>& lengths : cases) {
+        for (const bool stably : {false, true}) {
+          const auto sort = [&](const NdArray& a) { return stably ? ops::sort(a, -1, "stable") : ops::sort(a); };
+          std::vector<NdArray> parts{NdArray({0}, dtype)};
+          for (const int64_t length : lengths)
+            parts.push_back(sort(from_vector(make_values<T>(Pattern::special, length, parts.size()))));
+          const NdArray joined = ops::concatenate(parts, 0);
+          EXPECT_EQ(bytes(merged_stretches(joined, lengths, stably)), bytes(sort(joined)))
+              << name(dtype) << ", " << lengths.size() << " stretches of " << joined.size()
+              << (stably ? ", stably" : "");
+        }
+      }
+    });
+  }
+  EXPECT_THROW(merged_stretches(from_vector<float>({1, 2, 3}), {1, 1}, true), InvalidArgument);
+  EXPECT_THROW(merged_stretches(NdArray({2, 2}, DType::float32), {2, 2}, true), InvalidArgument);
 }
 
 TEST_P(Sorts, AxesAndStrides) {
