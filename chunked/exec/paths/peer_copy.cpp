@@ -22,7 +22,9 @@ namespace {
 class PeerCopyClient final : public PathClient {
  public:
   PeerCopyClient(FetchClient& client, comm::PeerMemory& memory)
-      : client_(client), memory_(memory), reads_(client.link().device, client.link().communicator.size()) {}
+      : client_(client),
+        memory_(memory),
+        reads_(client.link().device, client.link().communicator.rank(), client.link().communicator.size()) {}
 
   void start(const FetchPtr& fetch) override { client_.request(*fetch, /*first=*/0, /*count=*/1); }
 
