@@ -161,17 +161,32 @@ bool stays_on_ranks(const Grid& from, const Grid& to) {
   return true;
 }
 
-// Chunks of about as many bytes as those of both ends, by doubling the shorter extents: `step` of so many times.
+// Neighbours of an axis together, in so many groups of about as many chunks.
+AxisChunks grouped(const AxisChunks& axis, int64_t groups) {
+  check_listable(axis.count());
+  std::vector<int64_t> extents;
+  for (int64_t g = 0; g < groups; ++g)
+    extents.push_back(axis.start((g + 1) * axis.count() / groups) - axis.start(g * axis.count() / groups));
+  return AxisChunks(extents);
+}
+
+// Chunks of about as many bytes as those of both ends, by doubling the shorter extents: `step` of so many times. Along
+// an axis there are a power of two, so that ranks, which own chunks in blocks, have about the same part of an axis in
+// this grid and in those of both ends.
 Grid between(const Grid& from, const Grid& to, int step, int steps) {
   const double way = static_cast<double>(step) / steps;
   std::vector<AxisChunks> axes;
   for (int d = 0; d < from.ndim(); ++d) {
     const bool grows = from.axis(d).largest() <= to.axis(d).largest();
     const AxisChunks &cuts = grows ? from.axis(d) : to.axis(d), &other = grows ? to.axis(d) : from.axis(d);
-    const auto least = static_cast<double>(std::max<int64_t>(cuts.largest(), 1));
-    const double doublings = std::log2(static_cast<double>(std::max<int64_t>(other.largest(), 1)) / least);
-    const double factor = std::exp2(std::round(doublings * (grows ? way : 1 - way)));
-    axes.push_back(merged(cuts, static_cast<int64_t>(least * factor)));
+    if (cuts.extent() == 0) {
+      axes.push_back(cuts);
+      continue;
+    }
+    const double doublings = std::log2(static_cast<double>(other.largest()) / static_cast<double>(cuts.largest()));
+    const double groups = std::log2(static_cast<double>(cuts.count())) - doublings * (grows ? way : 1 - way);
+    const auto wanted = static_cast<int64_t>(std::exp2(std::max(std::round(groups), 0.0)));
+    axes.push_back(doublings == 0 ? cuts : grouped(cuts, std::min(wanted, cuts.count())));
   }
   return Grid(std::move(axes));
 }
