@@ -14,6 +14,8 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kInFlight = 8;  // words of a thread
 constexpr int kSliceWords = kThreads * kInFlight;
+// NVLink brings about as much in two microseconds. More blocks would keep out kernels of the device's own work.
+constexpr int64_t kBytesInFlight = int64_t{1} << 20;
 constexpr int kMostBoxes = 24;  // their descriptions are the kernel's arguments: at most 4 KiB
 
 struct Box {
@@ -89,7 +91,8 @@ int64_t word_bytes(std::span<const BoxCopy> boxes) {
 
 template <class Word>
 void launch(const Batch& batch, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(std::min(batch.slices * batch.boxes, multiprocessor_count()));
+  constexpr int64_t kEnough = kBytesInFlight / static_cast<int64_t>(kSliceWords * sizeof(Word));
+  const auto blocks = static_cast<unsigned>(std::min({batch.slices * batch.boxes, kEnough, multiprocessor_count()}));
   copy_kernel<Word><<<blocks, kThreads, 0, stream>>>(batch);
   check(cudaGetLastError(), "copying boxes");
 }
