@@ -60,11 +60,7 @@ bool issparse(const Value& x) { return x.is<SparseValue>(); }
 
 Matrix astype(const Matrix& self, DType dtype) { return self.astype(dtype); }
 Matrix conj(const Matrix& self) { return self.conj(); }
-Array diagonal(const Matrix& self, int64_t k) {
-  if (k != 0)
-    throw local::NotSupported("diagonal(): k must be 0 for sparse matrices; A.toarray().diagonal(k) has the others");
-  return self.diagonal();
-}
+Array diagonal(const Matrix& self, int64_t k) { return self.diagonal(k); }
 Array dot(const Matrix& self, const Array& other) { return makers::matmul(self, other); }
 Array mean(const Matrix& self, std::optional<int64_t> axis) {
   const Dims& shape = self.shape();

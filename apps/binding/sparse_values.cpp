@@ -71,7 +71,7 @@ Value sparse_binary(BinaryOp op, const Value& left, const Value& right) {
   refuse_sparse(fmt::format("{} of two of them", symbol(op)));
 }
 
-// A[a:b], A[a:b, :], A[...].
+// A[a:b], A[a:b, c:d], A[...].
 Value sparse_subscript(const Value& matrix, const Value& index) {
   const auto is_all = [](const Value& term) {
     const auto* slice = term.as<local::Slice>();
@@ -82,12 +82,19 @@ Value sparse_subscript(const Value& matrix, const Value& index) {
   std::vector<Value> terms = tuple != nullptr && !tuple->is_list ? tuple->items : std::vector<Value>{index};
   if (terms.size() > 2) throw local::IndexError("a matrix has two axes, the index has more");
   if (terms.empty()) return matrix;
-  if (terms.size() == 2 && !is_all(terms[1])) refuse_sparse("indices of columns but ':' (A.T[a:b].T has some columns)");
-  if (is_all(terms[0])) return matrix;
-  const auto* rows = terms[0].as<local::Slice>();
-  if (rows == nullptr) refuse_sparse("indices of rows but slices (A[i:i+1] has one row)");
-  if (rows->step.value_or(1) != 1) refuse_sparse("slices of rows with a step");
-  return sparse_value(matrix_of(matrix)->rows(*rows));
+  sparse::SparseArray result = *matrix_of(matrix);
+  if (!is_all(terms[0])) {
+    const auto* rows = terms[0].as<local::Slice>();
+    if (rows == nullptr) refuse_sparse("indices of rows but slices (A[i:i+1] has one row)");
+    if (rows->step.value_or(1) != 1) refuse_sparse("slices of rows with a step");
+    result = result.rows(*rows);
+  }
+  if (terms.size() == 2 && !is_all(terms[1])) {
+    const auto* columns = terms[1].as<local::Slice>();
+    if (columns == nullptr) refuse_sparse("indices of columns but slices (A[:, j:j+1] has one column)");
+    result = result.columns(*columns);
+  }
+  return sparse_value(std::move(result));
 }
 
 const Function* sparse_method(const Registry& registry, std::string_view name) {

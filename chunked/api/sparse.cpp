@@ -8,6 +8,7 @@
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/sparse.h"
 #include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/elementwise.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/reductions.h"
@@ -326,17 +327,34 @@ SparseArray SparseArray::rows(const Slice& slice) const {
   return made_by(algo::sparse_rows_between(chunks_, dtype(), first, last), nodes_of({this}));
 }
 
-Array SparseArray::diagonal() const {
-  const Array all(algo::of_sparse_rows("diagonal", nodes(), chunks_, {}, dtype(),
-                                       [columns = shape_[1]](const LocalSparse& a, int64_t first) {
+SparseArray SparseArray::columns(const Slice& slice) const {
+  const local::IndexItem item[] = {slice};
+  const local::detail::BasicIndex index = local::detail::resolve_index(item, Dims{shape_[1]});
+  const auto& [axis, start, count, step] = index.axes[0];
+  const uint64_t identity = op::Hash().add(start).add(count).add(step).value;
+  SparseMaker maker = algo::sparse_of_sparse("columns", identity, dtype(), {chunks_}, [slice](auto parts) {
+    return parts[0].index(local::IndexTerm(local::full_slice), local::IndexTerm(slice));
+  });
+  maker.columns = count;
+  return made_by(maker, nodes_of({this}));
+}
+
+Array SparseArray::diagonal(int64_t k) const {
+  if (k <= -shape_[0] || k >= shape_[1]) return zeros({0}, dtype());
+  const int64_t first_row = std::max<int64_t>(-k, 0);
+  const int64_t extent = std::min(shape_[0] - first_row, shape_[1] - std::max<int64_t>(k, 0));
+  const Array all(algo::of_sparse_rows(fmt::format("diagonal {}", k), nodes(), chunks_, {}, dtype(),
+                                       [columns = shape_[1], k](const LocalSparse& a, int64_t first) {
                                          const NdArray result({a.rows()}, a.dtype());
                                          result.fill(0);
-                                         const int64_t length = std::clamp<int64_t>(columns - first, 0, a.rows());
+                                         const int64_t own = first + k, begin = std::max<int64_t>(-own, 0);
+                                         const int64_t length =
+                                             std::min(a.rows() - begin, columns - std::max<int64_t>(own, 0));
                                          if (length > 0)
-                                           result[{Slice{0, length, std::nullopt}}].assign(a.diagonal(first));
+                                           result[{Slice{begin, begin + length, std::nullopt}}].assign(a.diagonal(own));
                                          return result;
                                        }));
-  return all[{Slice{0, std::min(shape_[0], shape_[1]), std::nullopt}}];
+  return all[{Slice{first_row, first_row + extent, std::nullopt}}];
 }
 
 Array SparseArray::diagonal_blocks() const {

@@ -58,9 +58,12 @@ class SparseArray {
   SparseArray eliminate_zeros() const;
   // Rows [start, stop) by Python's rules, with a step of 1. Throws InvalidArgument for other steps.
   SparseArray rows(const Slice& slice) const;
+  // Columns by Python's rules, with any step.
+  SparseArray columns(const Slice& slice) const;
 
   // Lazy.
-  Array diagonal() const;  // the main one
+  // Elements (i, i + k); none where `k` is beyond the matrix.
+  Array diagonal(int64_t k = 0) const;
   // Of a square matrix, the square blocks of its chunks of rows below each other, (n, the largest one's extent);
   // columns beyond a block's are zeros.
   Array diagonal_blocks() const;

@@ -126,6 +126,7 @@ class SparseInputs(SparseTest):
             ("A + 1", r"\+ of a sparse matrix and an int; A\.toarray\(\)"),
             ("exp(A)", r"csr_array.*A\.toarray\(\)"),
             ("A[0]", r"indices of rows"),
+            ("A[:, [0, 1]]", r"indices of columns but slices"),
             ("A @ ones(3)", r"shapes \(40, 40\) and \(3,\) do not match"),
         ]:
             self.fails(1, pattern, "eval", expression, "-i", "A=s.mtx")  # the input is read by then

@@ -94,6 +94,9 @@ inline void check_sparse(const local_sparse::SparseArray& expected, int64_t row_
   expect(a.sum(0), local::sum(dense, 0), "sum of columns");
   expect(a.sum(1), local::sum(dense, 1), "sum of rows");
   expect(a.diagonal(), local::diagonal(dense), "diagonal");
+  for (const int64_t k : {int64_t{1}, int64_t{-1}, row_chunk, -row_chunk - 1, n - 1, 1 - m})
+    expect(a.diagonal(k), local::diagonal(dense, k), "other diagonal");
+  for (const int64_t k : {n, n + 1, -m, -m - 1}) EXPECT_EQ(a.diagonal(k).size(), 0);
   const local::NdArray by_row = (local::arange(m) % 3 + 1).astype(dtype).reshape({m, 1});
   const local::NdArray by_column = (local::arange(n) % 4 + 1).astype(dtype), all = operand(m, n);
   same(a.multiply(Array::from_local(by_row).rechunk({2, 1})), dense * by_row, "rows scaled");
@@ -111,6 +114,9 @@ inline void check_sparse(const local_sparse::SparseArray& expected, int64_t row_
     const local::Slice part{start, stop, std::nullopt};
     same(a.rows(part), dense[{part}].copy(), "rows");
   }
+  for (const local::Slice& part :
+       {local::Slice{}, {n / 3, n - 1, {}}, {n / 2, n / 2, {}}, {{}, {}, -1}, {-1, 0, -2}, {-100, 100, 3}})
+    same(a.columns(part), dense[{local::full_slice, part}].copy(), "columns");
   same(sparse::csr_array(Array::from_local(dense).rechunk({row_chunk, 3})), dense, "of a dense matrix");
   const sparse::SparseArray clean = a.sum_duplicates();
   EXPECT_LE(clean.nnz(), a.nnz());
