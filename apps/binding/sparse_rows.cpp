@@ -61,7 +61,10 @@ bool issparse(const Value& x) { return x.is<SparseValue>(); }
 Matrix astype(const Matrix& self, DType dtype) { return self.astype(dtype); }
 Matrix conj(const Matrix& self) { return self.conj(); }
 Array diagonal(const Matrix& self, int64_t k) { return self.diagonal(k); }
-Array dot(const Matrix& self, const Array& other) { return makers::matmul(self, other); }
+std::variant<Matrix, Array> dot(const Matrix& self, const std::variant<Matrix, Array>& other) {
+  if (const auto* matrix = std::get_if<Matrix>(&other)) return makers::matmul(self, *matrix);
+  return makers::matmul(self, std::get<Array>(other));
+}
 Array mean(const Matrix& self, std::optional<int64_t> axis) {
   const Dims& shape = self.shape();
   const int64_t count = axis ? shape[local::normalize_axis(*axis, 2)] : shape[0] * shape[1];

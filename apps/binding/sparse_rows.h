@@ -26,7 +26,7 @@ bool issparse(const Value& x);
 Matrix astype(const Matrix& self, DType dtype);
 Matrix conj(const Matrix& self);
 Array diagonal(const Matrix& self, int64_t k);
-Array dot(const Matrix& self, const Array& other);
+std::variant<Matrix, Array> dot(const Matrix& self, const std::variant<Matrix, Array>& other);
 Array mean(const Matrix& self, std::optional<int64_t> axis);
 Matrix multiply(const Matrix& self, const std::variant<Scalar, Array, Matrix>& other);
 Matrix persist(const Matrix& self);

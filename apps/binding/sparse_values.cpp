@@ -54,7 +54,7 @@ Value sparse_unary(UnaryOp op, const Value& operand) {
 Value sparse_binary(BinaryOp op, const Value& left, const Value& right) {
   const sparse::SparseArray *a = matrix_of(left), *b = matrix_of(right);
   if (op == BinaryOp::matmul) {
-    if (a != nullptr && b != nullptr) refuse_sparse("@ of two of them");
+    if (a != nullptr && b != nullptr) return sparse_value(sparse::matmul(*a, *b));
     if (a != nullptr) return sparse::matmul(*a, to_array(right));
     // x A = (A^T x^T)^T.
     const Array x = to_array(left);

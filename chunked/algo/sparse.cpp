@@ -39,6 +39,7 @@ struct TableSpec {
   std::function<void(int64_t chunk, std::vector<op::Need>&)> needs;
   std::function<std::vector<NdArray>(int64_t chunk, Arrays pieces)> make;
   int64_t bytes_per_element = 0;  // of what is read, beside what functions of arrays take
+  std::function<int64_t(int64_t chunk)> more_bytes = nullptr;
 };
 
 class FromTable final : public Chunkwise {
@@ -65,7 +66,8 @@ class FromTable final : public Chunkwise {
     }
     for (const op::ArraySpec& output : call.outputs)
       bytes += output.grid.chunk_elements(chunk) * local::itemsize(output.dtype);
-    return local::rounded_allocation(op::estimated_peak_bytes(bytes) + elements * spec_.bytes_per_element);
+    const int64_t more = spec_.more_bytes ? spec_.more_bytes(chunk) : 0;
+    return local::rounded_allocation(op::estimated_peak_bytes(bytes) + elements * spec_.bytes_per_element + more);
   }
   void make_chunk(const op::Call& /*call*/, int64_t chunk, Arrays pieces, Arrays outputs) const override {
     op::assign_results(spec_.make(chunk, pieces), outputs);
@@ -180,6 +182,8 @@ std::pair<NodePtr, NodePtr> sparse_offsets(const SparseMaker& maker, const std::
                   spec_of({AxisChunks(maker.rows.count(), 1)}, DType::int64)};
   spec.needs = maker.needs;
   spec.bytes_per_element = kElementBytes;
+  if (!maker.more_bytes.empty())
+    spec.more_bytes = [bytes = maker.more_bytes](int64_t chunk) { return bytes[static_cast<size_t>(chunk)]; };
   spec.make = [make = maker.make](int64_t chunk, Arrays pieces) {
     const NdArray offsets = make(chunk, pieces).indptr().astype(DType::int64);
     return std::vector<NdArray>{offsets, offsets[{Slice{-1, std::nullopt, std::nullopt}}]};
@@ -200,6 +204,10 @@ std::pair<NodePtr, NodePtr> sparse_elements(const SparseMaker& maker, const std:
     needs(chunks[static_cast<size_t>(chunk)], all);
   };
   spec.bytes_per_element = kElementBytes;
+  if (!maker.more_bytes.empty())
+    spec.more_bytes = [bytes = maker.more_bytes, chunks = filled.chunks](int64_t chunk) {
+      return bytes[static_cast<size_t>(chunks[static_cast<size_t>(chunk)])];
+    };
   spec.make = [make = maker.make, dtype = maker.dtype, chunks = filled.chunks](int64_t chunk, Arrays pieces) {
     const LocalSparse made = make(chunks[static_cast<size_t>(chunk)], pieces);
     return std::vector<NdArray>{made.data().astype(dtype), made.indices().astype(DType::int64)};
@@ -223,6 +231,65 @@ SparseMaker sparse_of_sparse(std::string name, uint64_t identity, DType dtype, s
     for (size_t i = 0; i < chunks.size(); ++i)
       parts.push_back(own_matrix(*chunks[i], chunk, pieces.subspan(i * kMatrixPieces)));
     return make(parts).tocsr();
+  };
+  return maker;
+}
+
+SparseMaker sparse_times_sparse(Chunks chunks, int64_t columns, DType dtype, std::vector<int64_t> elements,
+                                const std::vector<int64_t>& terms) {
+  const uint64_t identity = op::Hash().add(chunks->hash).add(columns).add(hash_of(elements)).add(hash_of(terms)).value;
+  SparseMaker maker{"sparse matmul", identity, chunks->rows, columns, dtype, {}, {}};
+  std::vector<size_t> first_box;  // of each chunk, of all chunks' boxes
+  size_t boxes = 0;
+  for (const std::vector<SparseChunks::Box>& each : chunks->boxes) {
+    first_box.push_back(boxes);
+    boxes += each.size();
+  }
+  // Floats are summed row by row in rows of the result; others are written down term by term, sorted and summed.
+  const bool by_engine = local::is_complex(dtype) || dtype == DType::float32 || dtype == DType::float64;
+  const int64_t line_bytes = local::itemsize(dtype) + int64_t{sizeof(int64_t)};
+  for (int64_t chunk = 0; chunk < chunks->rows.count(); ++chunk) {
+    const int64_t count = terms[static_cast<size_t>(chunk)], rows = chunks->rows.size(chunk);
+    const bool is_full = rows > 0 && columns < count / rows;  // no more than a dense matrix has
+    maker.more_bytes.push_back(by_engine ? 3 * line_bytes * (is_full ? rows * columns : count)
+                                         : count * (3 * line_bytes + 2 * kElementBytes));
+  }
+  maker.needs = [chunks, elements, first_box](int64_t chunk, std::vector<op::Need>& needs) {
+    add_matrix_needs(*chunks, chunk, 0, needs);
+    const auto i = static_cast<size_t>(chunk);
+    for (size_t k = 0; k < chunks->boxes[i].size(); ++k) {
+      const SparseChunks::Box& each = chunks->boxes[i][k];
+      const int64_t begin = elements[2 * (first_box[i] + k)], end = elements[2 * (first_box[i] + k) + 1];
+      needs.push_back({kMatrixPieces + 2, line(each.start, each.count + 1)});
+      if (end == begin) continue;
+      needs.push_back({kMatrixPieces, line(begin, end - begin)});
+      needs.push_back({kMatrixPieces + 1, line(begin, end - begin)});
+    }
+  };
+  maker.make = [chunks, elements, first_box, columns](int64_t chunk, Arrays pieces) {
+    const auto i = static_cast<size_t>(chunk);
+    const LocalSparse a = compact_matrix(*chunks, chunk, pieces);
+    if (chunks->boxes[i].empty())
+      return LocalSparse(local::sparse::Format::csr, {a.rows(), columns}, pieces[0].dtype());
+    std::vector<NdArray> data, indices, offsets{local::from_vector<int64_t>({0})};
+    size_t at = kMatrixPieces;
+    int64_t count = 0;
+    for (size_t k = 0; k < chunks->boxes[i].size(); ++k) {
+      const int64_t begin = elements[2 * (first_box[i] + k)], end = elements[2 * (first_box[i] + k) + 1];
+      const NdArray ends = pieces[at++][{Slice{1, std::nullopt, std::nullopt}}];
+      offsets.push_back(local::apply("add"_op, {ends, count - begin}));
+      if (end == begin) continue;
+      data.push_back(pieces[at++]);
+      indices.push_back(pieces[at++]);
+      count += end - begin;
+    }
+    if (data.empty()) return LocalSparse(local::sparse::Format::csr, {a.rows(), columns}, pieces[0].dtype());
+    const auto joined = [](const std::vector<NdArray>& parts) {
+      return parts.size() == 1 ? parts[0] : ops::concatenate(parts, 0);
+    };
+    const LocalSparse b(local::sparse::Format::csr, {chunks->width(chunk), columns}, joined(data), joined(offsets),
+                        joined(indices));
+    return local::sparse::matmul(a, b);
   };
   return maker;
 }

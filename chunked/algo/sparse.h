@@ -52,6 +52,7 @@ struct SparseMaker {
   local::DType dtype = local::DType::float64;
   std::function<void(int64_t chunk, std::vector<op::Need>& needs)> needs;
   std::function<LocalSparse(int64_t chunk, std::span<const local::NdArray> pieces)> make;
+  std::vector<int64_t> more_bytes = {};  // by chunk: what make() takes that its arguments do not tell; empty: none
 };
 // Their offsets and numbers of elements (chunks); and with these their values and columns, int64.
 std::pair<NodePtr, NodePtr> sparse_offsets(const SparseMaker& maker, const std::vector<NodePtr>& arguments);
@@ -62,6 +63,11 @@ std::pair<NodePtr, NodePtr> sparse_elements(const SparseMaker& maker, const std:
 SparseMaker sparse_of_sparse(std::string name, uint64_t identity, local::DType dtype,
                              std::vector<std::shared_ptr<const SparseChunks>> chunks,
                              std::function<LocalSparse(std::span<const LocalSparse>)> make);
+// The product of two. Of the second one the values, `columns` of all its elements and `offsets` of all its rows follow
+// after the first one's nodes; of these a chunk reads the rows in its boxes. `elements`: where each box's rows begin
+// and end among the elements, two for each box of each chunk, and `terms`: the products of two values, by chunk.
+SparseMaker sparse_times_sparse(std::shared_ptr<const SparseChunks> chunks, int64_t columns, local::DType dtype,
+                                std::vector<int64_t> elements, const std::vector<int64_t>& terms);
 // Rows [first, last) of one.
 SparseMaker sparse_rows_between(std::shared_ptr<const SparseChunks> chunks, local::DType dtype, int64_t first,
                                 int64_t last);

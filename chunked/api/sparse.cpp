@@ -7,17 +7,21 @@
 
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/sparse.h"
+#include "quarry/chunked/api/calculus.h"
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/elementwise.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/scans.h"
+#include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/node.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/detail.h"
+#include "quarry/local/memory/policy.h"
 #include "quarry/local/sparse/arithmetic.h"
 
 namespace quarry::sparse {
@@ -404,6 +408,7 @@ SparseArray scaled(const char* name, local::Op op, const SparseArray& a, const A
 SparseArray SparseArray::multiply(const Array& dense) const { return scaled("multiply", "multiply"_op, *this, dense); }
 SparseArray SparseArray::divide(const Array& dense) const { return scaled("divide", "divide"_op, *this, dense); }
 Array SparseArray::dot(const Array& x) const { return matmul(*this, x); }
+SparseArray SparseArray::dot(const SparseArray& other) const { return matmul(*this, other); }
 
 local::sparse::SparseArray SparseArray::to_host() const {
   const auto at = algo::sparse_coordinates(nodes(), chunks_);
@@ -420,6 +425,63 @@ Array matmul(const SparseArray& a, const Array& x) {
         fmt::format("matmul: shapes {} and {} do not match", local::to_string(a.shape()), local::to_string(x.shape())));
   check_values(local::promote_types(a.dtype(), x.dtype()));
   return Array(algo::sparse_product(a.nodes(), a.structure(), x.node()));
+}
+
+namespace {
+
+// Products of two values in a chunk of a product: about as many as a chunk has elements, and as tasks have room for.
+int64_t terms_together(DType dtype) {
+  constexpr int64_t kTermBytes = 128;  // of copies of a value and its column, and positions
+  const int64_t room = Runtime::current().plan_bytes() / (local::memory_policy::kTasksInBudget * kTermBytes);
+  return std::max<int64_t>(std::min(elements_together(dtype), room), 1);
+}
+
+// The same matrix in chunks of so few rows that none has more than so many of the terms; itself where none has.
+SparseArray cut_by_terms(const SparseArray& a, const std::vector<int64_t>& terms, int64_t most) {
+  int64_t rows = a.shape()[0];
+  for (int64_t i = 0; i < a.chunks().count(); ++i)
+    if (const int64_t here = terms[static_cast<size_t>(i)]; here > most)
+      rows = std::min(rows, static_cast<int64_t>(static_cast<double>(a.chunks().size(i)) * static_cast<double>(most) /
+                                                 static_cast<double>(here)));
+  if (rows == a.shape()[0]) return a;
+  return csr_array(a.data(), a.indices(), a.indptr(), a.shape(), {.row_chunk = std::max<int64_t>(rows, 1)});
+}
+
+// How many products of two values each chunk of the first matrix has; `in_rows`: the elements in each row of the
+// second.
+std::vector<int64_t> terms_of(const SparseArray& a, const Array& in_rows) {
+  const Array terms = matmul(a.with_data(ones({a.nnz()}, DType::int64)), in_rows);
+  const Array totals = concatenate({constant({1}, 0, DType::int64), cumsum(terms)});
+  std::vector<int64_t> starts;
+  for (int64_t i = 0; i <= a.chunks().count(); ++i) starts.push_back(a.chunks().start(i));
+  std::vector<int64_t> result = settled(take(totals, local::from_vector(starts)));
+  for (size_t i = 0; i + 1 < result.size(); ++i) result[i] = result[i + 1] - result[i];
+  result.pop_back();
+  return result;
+}
+
+}  // namespace
+
+SparseArray matmul(const SparseArray& given, const SparseArray& b) {
+  if (given.shape()[1] != b.shape()[0])
+    throw InvalidArgument(fmt::format("matmul: shapes {} and {} do not match", local::to_string(given.shape()),
+                                      local::to_string(b.shape())));
+  const DType dtype = local::promote_types(given.dtype(), b.dtype());
+  check_values(dtype);
+  const Settled of_b = settle({}, std::vector<Array>{b.data(), b.indices(), b.indptr()});
+  const Array& offsets = of_b.kept[2];
+  const Array in_rows = diff(offsets);
+  std::vector<int64_t> terms = terms_of(given, in_rows);
+  const SparseArray a = cut_by_terms(given, terms, terms_together(dtype));
+  if (a.chunks() != given.chunks()) terms = terms_of(a, in_rows);
+  const std::shared_ptr<const SparseChunks>& chunks = a.structure();
+  std::vector<int64_t> ends;  // of boxes, as rows of b
+  for (const std::vector<SparseChunks::Box>& boxes : chunks->boxes)
+    for (const SparseChunks::Box& each : boxes) ends.insert(ends.end(), {each.start, each.start + each.count});
+  const std::vector<int64_t> elements = settled(take(offsets, local::from_vector(ends)));
+  std::vector<expr::NodePtr> nodes = nodes_of({&a});
+  for (const Array& each : of_b.kept) nodes.push_back(each.node());
+  return made_by(algo::sparse_times_sparse(chunks, b.shape()[1], dtype, elements, terms), nodes);
 }
 
 namespace {

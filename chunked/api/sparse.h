@@ -78,6 +78,7 @@ class SparseArray {
   SparseArray divide(const Array& dense) const;
   SparseArray multiply(const SparseArray& other) const;
   Array dot(const Array& x) const;
+  SparseArray dot(const SparseArray& other) const;
 
   // The whole matrix in this process, on every rank. Collective, blocking.
   local::sparse::SparseArray to_host() const;
@@ -130,6 +131,11 @@ void to_hdf5(const std::string& file, const std::string& group, const SparseArra
 
 // A x of (m, n) by (n,) or (n, k), lazy: 2 nnz k flops. Throws InvalidArgument for shapes that do not match.
 Array matmul(const SparseArray& a, const Array& x);
+// A B of (m, k) by (k, n), sparse, in the chunks of A or in smaller ones where there are many products of two values:
+// sorted, without duplicates; what cancels stays as zeros. A chunk brings the rows of B that its elements touch, and
+// takes memory for as many elements as it has products, or as a dense chunk has. All products are made twice.
+// Collective, blocking. Throws InvalidArgument for shapes that do not match, BudgetError where rows are too large.
+SparseArray matmul(const SparseArray& a, const SparseArray& b);
 
 // Sums take the second matrix in the chunks of the first; they are sorted, without duplicates. Collective, blocking.
 // Throw InvalidArgument for different shapes.

@@ -7,6 +7,9 @@ SCRIPT = """
 y = A @ b
 left = b @ A
 both = (A + 2 * A.T - A.multiply(A) / 4).toarray()
+square = (A @ A).toarray()
+some = A[5:20, 1:-3:2].toarray()
+above = A.diagonal(3)
 rows = A[10:30].toarray()
 sums = A.sum(0)
 diagonal = A.diagonal()
@@ -60,7 +63,7 @@ class SparseInputs(SparseTest):
 
     def check(self, found):
         a, b = self.a, self.b
-        expected = {"y": a @ b, "left": b @ a, "both": a + 2 * a.T - a * a / 4, "rows": a[10:30], "sums": a.sum(0)}
+        expected = {"y": a @ b, "left": b @ a, "both": a + 2 * a.T - a * a / 4, "square": a @ a, "some": a[5:20, 1:-3:2], "above": a.diagonal(3), "rows": a[10:30], "sums": a.sum(0)}
         expected |= {"diagonal": a.diagonal(), "x": np.linalg.solve(a, b), "w": np.linalg.eigvalsh(a)[-3:]}
         self.assertEqual(sorted(found), sorted(expected))
         for name, values in expected.items():
@@ -127,6 +130,7 @@ class SparseInputs(SparseTest):
             ("exp(A)", r"csr_array.*A\.toarray\(\)"),
             ("A[0]", r"indices of rows"),
             ("A[:, [0, 1]]", r"indices of columns but slices"),
+            ("A @ A[:5]", r"shapes \(40, 40\) and \(5, 40\) do not match"),
             ("A @ ones(3)", r"shapes \(40, 40\) and \(3,\) do not match"),
         ]:
             self.fails(1, pattern, "eval", expression, "-i", "A=s.mtx")  # the input is read by then

@@ -110,6 +110,15 @@ inline void check_sparse(const local_sparse::SparseArray& expected, int64_t row_
   same(a + b, dense + second.toarray(), "sum of two");
   same(a - b, dense - second.toarray(), "difference");
   same(a.multiply(b), dense * second.toarray(), "product of elements");
+  // Rows of the second matrix that lie in several of its chunks, and one by its transpose.
+  const local_sparse::SparseArray third = sparse_matrix({n, 11}, dtype, 9);
+  for (const int64_t chunk : {int64_t{2}, std::max<int64_t>(n, 1)}) {
+    const sparse::SparseArray found = sparse::matmul(a, sparse::csr_array(third, {.row_chunk = chunk}));
+    same(found, local::matmul(dense, third.toarray()), "product of two");
+    EXPECT_EQ(found.chunks(), a.chunks());
+    EXPECT_EQ(found.nnz(), local_sparse::matmul(expected, third).nnz());
+  }
+  same(sparse::matmul(a, turned), local::matmul(dense, dense.T().copy()), "A A^T");
   for (const auto& [start, stop] : {std::pair(int64_t{0}, m), {m / 3, m - 1}, {m / 2, m / 2}}) {
     const local::Slice part{start, stop, std::nullopt};
     same(a.rows(part), dense[{part}].copy(), "rows");

@@ -53,12 +53,16 @@ TEST_P(Sparse, MayBeEmpty) {
   EXPECT_TRUE(testing::close(matmul(none, ones({5})).to_host(), local::zeros({6})));
   EXPECT_TRUE(testing::close(matmul(none.T(), ones({6})).to_host(), local::zeros({5})));
   EXPECT_TRUE(testing::close((none + none).toarray().to_host(), local::zeros({6, 5})));
+  EXPECT_EQ(matmul(none, none.T()).nnz(), 0);
+  EXPECT_EQ(matmul(sparse::csr_array(ones({2, 6})), none).shape(), (Dims{2, 5}));
   for (const Dims& shape : {Dims{0, 3}, Dims{3, 0}, Dims{0, 0}}) {
     SCOPED_TRACE(local::to_string(shape));
     const SparseArray a = sparse::csr_array(local::sparse::SparseArray(local::sparse::Format::csr, shape));
     EXPECT_EQ(matmul(a, ones({shape[1]})).shape(), Dims{shape[0]});
     EXPECT_TRUE(testing::close(matmul(a, ones({shape[1]})).to_host(), local::zeros({shape[0]})));
     EXPECT_EQ(a.T().shape(), (Dims{shape[1], shape[0]}));
+    EXPECT_EQ(matmul(a, a.T()).shape(), (Dims{shape[0], shape[0]}));
+    EXPECT_EQ(matmul(a, a.T()).nnz(), 0);
   }
 }
 
@@ -98,6 +102,7 @@ TEST_P(Sparse, KeepNaN) {
   EXPECT_TRUE(testing::close(matmul(a, ones({3})).to_host(), local::from_vector<double>({1, nan, 3})));
   // What is not stored is not multiplied.
   EXPECT_TRUE(testing::close(matmul(a, Array({nan, 0., 1.})).to_host(), local::from_vector<double>({nan, nan, 3})));
+  EXPECT_TRUE(testing::close(matmul(a, a).data().to_host(), local::from_vector<double>({1, nan, 9})));
 }
 
 TEST_P(Sparse, NameWhatIsWrong) {
@@ -114,6 +119,8 @@ TEST_P(Sparse, NameWhatIsWrong) {
   EXPECT_THAT(made(Array({0, 1, 2, 3}), Array({0, 2, 3, 5}), Dims{3, 4}), HasSubstr("ends with 5"));
   EXPECT_THAT(made(Array({0, 1, 2, 3}), indptr, Dims{5, 4}), HasSubstr("needs 6"));
   EXPECT_THAT(made(Array({0, 1, 2}), indptr, Dims{3, 4}), HasSubstr("indices has 3"));
+  const SparseArray narrow = csr_array(data, Array({0, 1, 2, 3}), indptr, Dims{3, 4});
+  EXPECT_THAT(message_of<InvalidArgument>([&] { matmul(narrow, narrow); }), HasSubstr("(3, 4) and (3, 4)"));
   EXPECT_THROW(csr_array(data, ones({4}), indptr), local::TypeError);
   EXPECT_THROW(csr_array(data.astype(DType::float16), Array({0, 1, 2, 3}), indptr), local::TypeError);
   EXPECT_THAT(message_of<InvalidArgument>([&] {
@@ -286,6 +293,19 @@ TEST_P(Sparse, AreWrittenToHdf5) {
   to_hdf5(file, "/none", none);
   EXPECT_EQ(open_hdf5(file, "/none").shape(), (Dims{5, 4}));
   EXPECT_EQ(open_hdf5(file, "/none").nnz(), 0);
+}
+
+TEST(SparseOutOfCore, ProductsThatFitNoTaskAreRefused) {
+  const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu, "8MiB"));
+  const int64_t n = 2000;
+  // A full column times a full row is all of the dense matrix, in chunks that fit; a row of it takes all of it.
+  const SparseArray row = csr_array(ones({n}), arange(n), Array({0, n}), Dims{1, n});
+  const SparseArray column = csr_array(ones({n}), zeros({n}, DType::int64), arange(n + 1), Dims{n, 1});
+  const SparseArray all = matmul(column, row);
+  EXPECT_EQ(all.nnz(), n * n);
+  EXPECT_GT(all.chunks().count(), column.chunks().count());
+  EXPECT_THAT(message_of<local::BudgetError>([&] { matmul(row, all); }), HasSubstr("sparse matmul"));
+  EXPECT_EQ(sum(all.data()).item<double>(), static_cast<double>(n * n));
 }
 
 // Twice the budget, chunk by chunk.
