@@ -42,14 +42,19 @@ class Lexer {
   Lexer(std::string_view text, std::string name, int64_t first_line = 1, int64_t beyond = 0)
       : text_(text), name_(std::move(name)), line_(first_line - 1), beyond_(beyond) {}
 
+  // Names the last word that was read, or the line.
   [[noreturn]] void fail(const std::string& problem) const {
-    throw IoError(fmt::format("{}:{}: {}", name_, line_, problem));
+    throw IoError(column_ > 0 ? fmt::format("{}:{}:{}: {}", name_, line_, column_, problem)
+                              : fmt::format("{}:{}: {}", name_, line_, problem));
   }
+  void forget_word() { column_ = 0; }
   // False at the end. `comments`: they count as lines.
   bool next(bool comments = false) {
+    forget_word();
     while (at_ < text_.size()) {
       const size_t end = std::min(text_.find('\n', at_), text_.size());
       rest_ = text_.substr(at_, end - at_);
+      begin_ = at_;
       at_ = end + 1;
       ++line_;
       const size_t first = rest_.find_first_not_of(" \t\r");
@@ -61,10 +66,11 @@ class Lexer {
   }
   // The next word of the line, empty at its end.
   std::string_view word() {
-    const size_t begin = rest_.find_first_not_of(" \t\r");
-    if (begin == std::string_view::npos) return rest_ = {};
+    const size_t begin = std::min(rest_.find_first_not_of(" \t\r"), rest_.size());
     const size_t end = std::min(rest_.find_first_of(" \t\r", begin), rest_.size());
     const std::string_view found = rest_.substr(begin, end - begin);
+    if (rest_.data() != nullptr)
+      column_ = static_cast<int64_t>(static_cast<size_t>(found.data() - text_.data()) - begin_) + 1;
     rest_.remove_prefix(end);
     return found;
   }
@@ -91,6 +97,7 @@ class Lexer {
   void end_of_line() {
     const std::string_view left = word();
     if (!left.empty()) fail(fmt::format("'{}' follows after the numbers of the line", left));
+    forget_word();
   }
   int64_t at() const { return static_cast<int64_t>(std::min(at_, text_.size())); }  // where the next line begins
   int64_t line() const { return line_; }
@@ -99,8 +106,8 @@ class Lexer {
  private:
   std::string_view text_, rest_;
   std::string name_;
-  size_t at_ = 0;
-  int64_t line_, beyond_;
+  size_t at_ = 0, begin_ = 0;  // where the next line begins, and this one
+  int64_t line_, beyond_, column_ = 0;
 };
 
 std::string lower(std::string_view text) {
@@ -134,6 +141,7 @@ Header read_header(Lexer& in) {
     in.fail(fmt::format("the file begins with '{}', not with %%MatrixMarket", banner));
   const std::string object = lower(in.word()), format = lower(in.word()), field = lower(in.word());
   const std::string symmetry = lower(in.word());
+  in.forget_word();
   if (object != "matrix") in.fail(fmt::format("the object is '{}', not matrix", object));
   Header header;
   header.coordinate = format == "coordinate";
@@ -210,8 +218,9 @@ struct Elements {
   }
   // The entry of the line, and what mirrors it.
   void read(Lexer& in, const Header& header) {
-    const auto row = in.number<int64_t>("the row"), column = in.number<int64_t>("the column");
+    const auto row = in.number<int64_t>("the row");
     if (row < 1 || row > header.rows) in.fail(fmt::format("row {} is not between 1 and {}", row, header.rows));
+    const auto column = in.number<int64_t>("the column");
     if (column < 1 || column > header.columns)
       in.fail(fmt::format("column {} is not between 1 and {}", column, header.columns));
     const T value = read_value<T>(in, header.field);

@@ -1,9 +1,9 @@
 // Matrix Market files: coordinate and array format, fields real, integer, complex and pattern, symmetries general,
 // symmetric, skew-symmetric and hermitian.
 //
-// Reading and writing are the host's work. Malformed text throws IoError with file and line number: a header that is
-// none, numbers that are none or out of range, positions outside of the matrix, elements that the symmetry does not
-// allow, too few or too many lines.
+// Reading and writing are the host's work. Malformed text throws IoError with file, line and, of a word, column, which
+// count from 1: a header that is none, numbers that are none or out of range, positions outside of the matrix, elements
+// that the symmetry does not allow, too few or too many lines.
 #pragma once
 
 #include <string>

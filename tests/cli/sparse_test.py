@@ -171,9 +171,9 @@ class MatrixMarketFiles(SparseTest):
 
     def test_damaged_files_are_named_with_their_lines(self):
         cases = [
-            ("3 3 2\n1 1 1.0\n4 1 2.0\n", r"m\.mtx:4: row 4 is not between 1 and 3"),
-            ("3 3 2\n1 1 1.0\n% no entry\n2 1 2.0x\n", r"m\.mtx:5: the value '2\.0x' is not a number"),
-            ("3 3 2\n1 1 1.0\n2 1\n", r"m\.mtx:4: the value is missing"),
+            ("3 3 2\n1 1 1.0\n4 1 2.0\n", r"m\.mtx:4:1: row 4 is not between 1 and 3"),
+            ("3 3 2\n1 1 1.0\n% no entry\n2 1 2.0x\n", r"m\.mtx:5:5: the value '2\.0x' is not a number"),
+            ("3 3 2\n1 1 1.0\n2 1\n", r"m\.mtx:4:4: the value is missing"),
             ("3 3 3\n1 1 1.0\n2 1 2.0\n", r"m\.mtx:2: the header tells of 3 entries, and 2 follow"),
             ("3 3 1\n1 1 1.0\n2 1 2.0\n", r"m\.mtx:2: the header tells of 1 entries, and 2 follow"),
             ("3 3 99\n1 1 1.0\n", r"m\.mtx:2: the header tells of 99 entries, more than the file can hold"),

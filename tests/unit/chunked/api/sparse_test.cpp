@@ -259,10 +259,10 @@ TEST_P(Sparse, AreReadFromMatrixMarket) {
     };
     EXPECT_THAT(said("3 3 3\n1 1 1.0\n2 2 2.0\n"), HasSubstr("a.mtx:2: the header tells of 3 entries, and 2 follow"));
     EXPECT_THAT(said("3 3 1\n1 1 1.0\n2 2 2.0\n"), HasSubstr("a.mtx:2: the header tells of 1 entries, and 2 follow"));
-    EXPECT_THAT(said("3 3 2\n1 1 1.0\n2 4 2.0\n"), HasSubstr("a.mtx:4: column 4 is not between 1 and 3"));
+    EXPECT_THAT(said("3 3 2\n1 1 1.0\n2 4 2.0\n"), HasSubstr("a.mtx:4:3: column 4 is not between 1 and 3"));
     EXPECT_THAT(said("% one\n\n3 3 4\n1 1 1.0\n% two\n\n2 2 2.0\n3 3 0.5\n4 1 2.0\n"),
-                HasSubstr("a.mtx:10: row 4 is not between 1 and 3"));
-    EXPECT_THAT(said("3 3 2\n1 1 1.0\n2 x 2.0\n"), HasSubstr("a.mtx:4: the column 'x' is not a number"));
+                HasSubstr("a.mtx:10:1: row 4 is not between 1 and 3"));
+    EXPECT_THAT(said("3 3 2\n1 1 1.0\n2 x 2.0\n"), HasSubstr("a.mtx:4:3: the column 'x' is not a number"));
     const auto read = [&](const std::string& text) {
       std::ofstream(file) << "%%MatrixMarket matrix coordinate " << text;
       return local::to_vector<double>(mmread(file).toarray().to_host().astype(DType::float64));

@@ -66,7 +66,7 @@ TEST_P(MatrixMarket, FieldsAndSymmetries) {
 TEST_P(MatrixMarket, MalformedFilesNameTheLine) {
   const std::string head = "%%MatrixMarket matrix coordinate real general\n";
   EXPECT_EQ(problem(""), "a.mtx:1: the file is empty");
-  EXPECT_EQ(problem("hello\n"), "a.mtx:1: the file begins with 'hello', not with %%MatrixMarket");
+  EXPECT_EQ(problem("hello\n"), "a.mtx:1:1: the file begins with 'hello', not with %%MatrixMarket");
   EXPECT_EQ(problem("%%MatrixMarket vector array real general\n"), "a.mtx:1: the object is 'vector', not matrix");
   EXPECT_EQ(problem("%%MatrixMarket matrix list real general\n"),
             "a.mtx:1: the format is 'list', not coordinate or array");
@@ -74,18 +74,18 @@ TEST_P(MatrixMarket, MalformedFilesNameTheLine) {
   EXPECT_THAT(problem("%%MatrixMarket matrix array real upper\n"), testing::HasSubstr("a.mtx:1: the symmetry is"));
   EXPECT_THAT(problem("%%MatrixMarket matrix array pattern general\n"), testing::HasSubstr("a.mtx:1:"));
   EXPECT_EQ(problem(head), "a.mtx:2: the line of sizes is missing");
-  EXPECT_EQ(problem(head + "2 2\n"), "a.mtx:2: the number of entries is missing");
-  EXPECT_EQ(problem(head + "2 2 1 7\n1 1 1\n"), "a.mtx:2: '7' follows after the numbers of the line");
+  EXPECT_EQ(problem(head + "2 2\n"), "a.mtx:2:4: the number of entries is missing");
+  EXPECT_EQ(problem(head + "2 2 1 7\n1 1 1\n"), "a.mtx:2:7: '7' follows after the numbers of the line");
   EXPECT_EQ(problem(head + "2 -2 1\n"), "a.mtx:2: a size is negative");
   EXPECT_EQ(problem(head + "2 2 2\n1 1 1.0\n"), "a.mtx:4: the file ends after 1 of 2 entries");
-  EXPECT_EQ(problem(head + "2 2 1\n\n3 1 1.0\n"), "a.mtx:4: row 3 is not between 1 and 2");
-  EXPECT_EQ(problem(head + "2 2 1\n1 0 1.0\n"), "a.mtx:3: column 0 is not between 1 and 2");
-  EXPECT_EQ(problem(head + "2 2 1\n1 1 one\n"), "a.mtx:3: the value 'one' is not a number");
-  EXPECT_EQ(problem(head + "2 2 1\n1 1\n"), "a.mtx:3: the value is missing");
-  EXPECT_EQ(problem(head + "2 2 1\n1 1 1 1\n"), "a.mtx:3: '1' follows after the numbers of the line");
+  EXPECT_EQ(problem(head + "2 2 1\n\n3 1 1.0\n"), "a.mtx:4:1: row 3 is not between 1 and 2");
+  EXPECT_EQ(problem(head + "2 2 1\n1 0 1.0\n"), "a.mtx:3:3: column 0 is not between 1 and 2");
+  EXPECT_EQ(problem(head + "2 2 1\n1 1 one\n"), "a.mtx:3:5: the value 'one' is not a number");
+  EXPECT_EQ(problem(head + "2 2 1\n1 1\n"), "a.mtx:3:4: the value is missing");
+  EXPECT_EQ(problem(head + "2 2 1\n1 1 1 1\n"), "a.mtx:3:7: '1' follows after the numbers of the line");
   EXPECT_EQ(problem(head + "2 2 1\n1 1 1\n2 2 2\n"), "a.mtx:4: there are more lines than the header tells of");
   EXPECT_EQ(problem(head + "2 2 99999999999999999999\n"),
-            "a.mtx:2: the number of entries '99999999999999999999' is out of range");
+            "a.mtx:2:5: the number of entries '99999999999999999999' is out of range");
   EXPECT_THAT(problem(head + "2 2 9000000000000000000\n1 1 1\n"), testing::HasSubstr("more than the file can hold"));
   EXPECT_THAT(problem("%%MatrixMarket matrix array real general\n3000000000 3000000000000\n1\n"),
               testing::HasSubstr("a.mtx:2:"));
@@ -127,7 +127,7 @@ TEST_P(MatrixMarket, PartsOfAFile) {
     mmread_lines("3 3 7\n\n3 4 8", info, "a.mtx", 10);
     ADD_FAILURE();
   } catch (const IoError& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("a.mtx:12: column 4 is not between 1 and 3"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("a.mtx:12:3: column 4 is not between 1 and 3"));
   }
   std::ofstream(path) << "%%MatrixMarket matrix coordinate real general\n% no sizes\n";
   EXPECT_THROW(mminfo(path), IoError);
