@@ -79,10 +79,12 @@ class Evaluation {
   int run() {
     environment_.other = {&expression::local_library(), "--local has it"};
     std::vector<std::string> names;
-    for (const Input& input : parse_inputs(options_.inputs)) {
-      environment_.variables.emplace(input.name, opened(input, options_.masked, {.decode = options_.decode}));
-      names.push_back(input.file + ":" + input.object);
-    }
+    job_.read_inputs([&] {
+      for (const Input& input : parse_inputs(options_.inputs)) {
+        environment_.variables.emplace(input.name, opened(input, options_.masked, {.decode = options_.decode}));
+        names.push_back(input.file + ":" + input.object);
+      }
+    });
     job_.note_inputs(names);
     warn_of_unused_chunks();
     environment_.session.random = std::make_shared<random::Generator>(options_.common.seed_value());

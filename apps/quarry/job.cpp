@@ -199,6 +199,12 @@ void Job::print_plan(const std::string& title, std::span<const Array> arrays, bo
   print_plan(title, exec::summarize_with_time(nodes_of(arrays), write));
 }
 
+void Job::read_inputs(const std::function<void()>& read) {
+  reading_ = true;
+  read();
+  reading_ = false;
+}
+
 void Job::end_with_plan(const exec::Nodes& nodes, bool write) {
   print_plan("what is computed first", exec::summarize_with_time(nodes, write));
   if (root_) fmt::print("what follows depends on its values\n");
@@ -336,7 +342,7 @@ int run_job(const CommonOptions& options, int& argc, char**& argv, const std::fu
     status = 0;
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
-    status = exit_status(error, job != nullptr && job->runtime().any_run_started());
+    status = exit_status(error, job != nullptr && job->is_computing());
     const std::string message = error_message(error);
     // The lowest rank that is there.
     std::vector<int> lost;

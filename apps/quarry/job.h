@@ -42,6 +42,9 @@ class Job {
   void note_result(report::Section section);
   // Runs `check` on rank 0; its exception is thrown on every rank. Collective.
   void on_root(const std::function<void()>& check);
+  // Runs `read`, which may compute: what it throws counts as wrong before computing starts.
+  void read_inputs(const std::function<void()>& read);
+  bool is_computing() const { return !reading_ && runtime_->any_run_started(); }
   // Writes statistics, trace and report. Collective.
   void finish();
 
@@ -66,7 +69,7 @@ class Job {
 
   CommonOptions options_;
   report::RunReport report_;
-  bool root_ = false;
+  bool root_ = false, reading_ = false;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<ProgressDisplay> progress_;
   std::chrono::steady_clock::time_point begin_;
