@@ -128,6 +128,14 @@ SparseArray open_hdf5(const std::string& file, const std::string& group, const S
 SparseArray mmread(const std::string& file, const SparseOptions& options = {});
 // Writes a group that open_hdf5() takes, as AnnData writes it: data, indices and indptr, with attributes.
 void to_hdf5(const std::string& file, const std::string& group, const SparseArray& a, const StoreOptions& options = {});
+// Writes a Matrix Market file, general, in coordinate format: the same text as local::sparse::mmwrite(), elements of
+// one place summed. Of `options`, `overwrite` alone; the file appears, or replaces another, when all of it is written.
+// Lines are made twice, by the ranks that have the elements: first to know their length. Throws NotSupported for other
+// options (`chunks` and `version` do not count), InvalidArgument where the file exists without `overwrite`, IoError.
+void mmwrite(const std::string& file, const SparseArray& a, const StoreOptions& options = {});
+// The same in array format, of a dense matrix or of a vector as one column. Throws InvalidArgument for other axes,
+// TypeError for 16-bit floats.
+void mmwrite(const std::string& file, const Array& a, const StoreOptions& options = {});
 
 // A x of (m, n) by (n,) or (n, k), lazy: 2 nnz k flops. Throws InvalidArgument for shapes that do not match.
 Array matmul(const SparseArray& a, const Array& x);

@@ -3,21 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
 #include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/algo/sparse.h"
 #include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/outputs.h"
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/runtime/internals.h"
+#include "quarry/chunked/runtime/run.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/io/byte_file.h"
 #include "quarry/io/dataset.h"
+#include "quarry/io/shared_file.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/memory/policy.h"
 #include "quarry/local/sparse/matrix_market.h"
 
 namespace quarry::sparse {
@@ -218,6 +226,12 @@ struct TextPieces {
 
 constexpr int64_t kPieceBytes = 4 << 20;
 
+void check_entries(const TextPieces& pieces, int64_t found) {
+  if (found == pieces.info.entries) return;
+  throw IoError(fmt::format("{}:{}: the header tells of {} entries, and {} follow", pieces.file,
+                            pieces.info.header_lines, pieces.info.entries, found));
+}
+
 local::sparse::MatrixMarketInfo info_on_rank_0(const std::string& file, int64_t& end) {
   const std::string found = on_rank_0("sparse::mmread", file, [&] {
     const local::sparse::MatrixMarketInfo info = local::sparse::mminfo(file);
@@ -289,9 +303,7 @@ SparseArray mmread(const std::string& file, const SparseOptions& options) {
     line += counts[i];
     entries += counts[i + 1];
   }
-  if (entries != pieces.info.entries)
-    throw IoError(fmt::format("{}:{}: the header tells of {} entries, and {} follow", file, pieces.info.header_lines,
-                              pieces.info.entries, entries));
+  check_entries(pieces, entries);
   const DType dtype = pieces.info.dtype();
   const Dims shape{pieces.info.rows, pieces.info.columns};
   if (which.empty())
@@ -311,6 +323,180 @@ SparseArray mmread(const std::string& file, const SparseOptions& options) {
   for (const expr::NodePtr& node : algo::map(std::move(reading), {numbers.node()})) made.emplace_back(node);
   made = persist(made);  // what puts elements in order reads them several times
   return coo_array(made[0], made[1], made[2], shape, options);
+}
+
+int64_t verify_matrix_market(const std::string& file) {
+  TextPieces pieces;
+  pieces.file = file;
+  pieces.info = local::sparse::mminfo(file);
+  pieces.end = io::ByteFile(file, io::ByteFile::Mode::read).size();
+  pieces.piece_bytes = kPieceBytes;
+  const local::DeviceScope host(local::kCpu);
+  if (pieces.info.format == "array") {
+    local::sparse::mmread(file);
+    return pieces.end;
+  }
+  int64_t line = pieces.info.header_lines + 1, entries = 0;
+  for (int64_t number = 0; number < pieces.count(); ++number) {
+    const std::string text = pieces.piece(number);
+    const local::sparse::MatrixMarketCounts counts = local::sparse::mmcount(text, pieces.info);
+    local::sparse::mmread_lines(text, pieces.info, file, line);
+    line += counts.lines;
+    entries += counts.entries;
+  }
+  check_entries(pieces, entries);
+  return pieces.end;
+}
+
+// ---- Writing Matrix Market ----
+//
+// The text is an array of bytes whose chunks are parts of the lines: how long they are is settled first, and then every
+// rank writes its own to their places.
+
+namespace {
+
+constexpr int64_t kLinesBytes = 1 << 20;  // of a part
+constexpr int64_t kTaskLines = 6;
+
+struct Lines {
+  std::string head;
+  std::vector<Array> of;  // of one axis and extent: element i of each makes line i
+  std::function<std::string(std::span<const NdArray>)> text;
+};
+
+// A task of each part of the lines, which has a chunk of the output.
+Array map_lines(const char* name, const Lines& lines, const AxisChunks& parts, op::ArraySpec output,
+                std::function<NdArray(const std::string& text)> result) {
+  algo::MapSpec spec;
+  spec.name = name;
+  spec.identity = op::Hash().add(parts.hash()).value;
+  std::vector<expr::NodePtr> arguments;
+  int64_t element_bytes = 0;
+  for (const Array& each : lines.of) {
+    spec.along.push_back({algo::Along::following(0, parts)});
+    arguments.push_back(each.node());
+    element_bytes += local::itemsize(each.dtype());
+  }
+  spec.outputs = {std::move(output)};
+  // Elements once more on the host; the text as it grows, twice; as bytes; and as an array.
+  spec.scratch_bytes = parts.largest() * (2 * element_bytes + 5 * local::sparse::kLongestMatrixMarketLine) + (1 << 16);
+  spec.function = [text = lines.text, result = std::move(result)](std::span<const NdArray> pieces, const ChunkPlace&) {
+    const local::Device device = local::current_context().device;
+    const local::DeviceScope host(local::kCpu);
+    return std::vector<NdArray>{result(text(pieces)).to(device)};
+  };
+  return Array(algo::map(std::move(spec), std::move(arguments))[0]);
+}
+
+// Before anything is computed.
+void check_to_write(const std::string& file, const StoreOptions& options) {
+  const auto reject = [&](bool is_given, const char* what) {
+    if (is_given) throw local::NotSupported(fmt::format("'{}' is Matrix Market, which has no {}", file, what));
+  };
+  reject(!options.filters.empty(), "filters");
+  reject(options.resume, "runs that can be resumed: that is for HDF5");
+  reject(!options.unlimited.empty() || options.append, "axes that can grow: that is for HDF5");
+  reject(options.region.has_value(), "regions that are written: that is for HDF5");
+  reject(!options.dims.empty(), "names of axes: that is for HDF5");
+  on_rank_0("sparse::mmwrite", file, [&]() -> std::string {
+    if (std::error_code none; !options.overwrite && std::filesystem::exists(file, none))
+      throw local::InvalidArgument(fmt::format("'{}' exists; it is replaced only with overwrite", file));
+    return "";
+  });
+}
+
+void write_lines(const std::string& file, const Lines& lines) {
+  Runtime& runtime = Runtime::current();
+  comm::Communicator& communicator = runtime.communicator();
+  // What a task takes is kTaskLines times its lines at most.
+  const int64_t room = runtime.plan_bytes() / (local::memory_policy::kTasksInBudget * kTaskLines);
+  const int64_t target = chunk_policy().target_bytes > 0 ? chunk_policy().target_bytes : std::min(kLinesBytes, room);
+  const AxisChunks parts(lines.of[0].size(), std::max<int64_t>(target / local::sparse::kLongestMatrixMarketLine, 1));
+  std::vector<int64_t> lengths;
+  if (parts.extent() > 0) {
+    const Grid grid({AxisChunks(parts.count(), 1)});
+    lengths =
+        settled(map_lines("Matrix Market, lengths", lines, parts, {grid.shape(), DType::int64, grid, true},
+                          [](const std::string& text) { return local::from_vector<int64_t>({std::ssize(text)}); }));
+  }
+  const Grid grid({AxisChunks(lengths)});
+  const auto head = std::ssize(lines.head), bytes = grid.shape()[0];
+  exec::Nodes nodes;
+  plan::Plan plan;
+  if (bytes > 0) {
+    nodes = {map_lines("Matrix Market, lines", lines, parts, {grid.shape(), DType::uint8, grid, true},
+                       [](const std::string& text) {
+                         return local::from_vector(std::vector<uint8_t>(text.begin(), text.end()));
+                       })
+                 .node()};
+    exec::end_if_planned(nodes, /*write=*/true);
+    plan = exec::make_plan(nodes);
+  }
+  std::optional<io::SharedFile> place;
+  const std::string path = on_rank_0("sparse::mmwrite", file, [&] {
+    place.emplace(file, static_cast<double>(head + bytes));
+    io::ByteFile(place->path(), io::ByteFile::Mode::write).write_at(0, std::as_bytes(std::span(lines.head)));
+    return place->path();
+  });
+  const comm::Call call{"sparse::mmwrite", std::hash<std::string>()(file), [&] { return file; }};
+  const auto together = [&](const auto& part) {
+    std::exception_ptr error;
+    try {
+      part();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    comm::agree(communicator, error, call);
+  };
+  std::optional<io::ByteFile> made;
+  std::atomic<int64_t> written{0};
+  together([&] { made.emplace(path, io::ByteFile::Mode::write); });
+  if (bytes > 0) {
+    exec::Sink sink{exec::Sink::Kind::write, plan.results[0]};
+    sink.write = [&](const Region& box, const void* data, std::span<std::byte> /*scratch*/) {
+      made->write_at(head + box.start[0], {static_cast<const std::byte*>(data), static_cast<size_t>(box.elements())});
+      written += box.elements();
+    };
+    exec::execute(nodes, plan, {std::move(sink)}, call.name);
+  }
+  // Every rank's text is in place, and on the device, before the file gets its name.
+  together([&] {
+    if (communicator.node_of(runtime.rank()) != communicator.node_of(/*rank=*/0)) made->sync();
+  });
+  together([&] {
+    if (place) place->commit();
+  });
+  runtime.internals().written_bytes += written + (runtime.rank() == 0 ? head : 0);
+}
+
+}  // namespace
+
+void mmwrite(const std::string& file, const SparseArray& a, const StoreOptions& options) {
+  check_to_write(file, options);
+  const SparseArray sorted = a.sum_duplicates();
+  Lines lines{local::sparse::mmwrite_head(a.dtype(), a.shape(), sorted.nnz()), {}, {}};
+  for (const expr::NodePtr& node : algo::sparse_coordinates(sorted.nodes(), sorted.structure()))
+    lines.of.emplace_back(node);
+  lines.text = [](std::span<const NdArray> parts) {
+    return local::sparse::mmwrite_lines({parts[0], parts[1], parts[2]});
+  };
+  write_lines(file, lines);
+}
+
+void mmwrite(const std::string& file, const Array& a, const StoreOptions& options) {
+  if (a.ndim() < 1 || a.ndim() > 2)
+    throw local::InvalidArgument(
+        fmt::format("'{}' is Matrix Market, which holds matrices and vectors, not an array of shape {}", file,
+                    local::to_string(a.shape())));
+  if (local::is_half(a.dtype()))
+    throw local::TypeError(
+        fmt::format("'{}' is Matrix Market, which has no {}: write astype(float32)", file, local::name(a.dtype())));
+  check_to_write(file, options);
+  const Array kept = a.persist();  // it is read twice
+  Lines lines{local::sparse::mmwrite_head(a.dtype(), {a.shape(0), a.ndim() == 2 ? a.shape(1) : 1}, {}),
+              {a.ndim() == 2 ? ravel(kept.T()) : kept},
+              [](std::span<const NdArray> parts) { return local::sparse::mmwrite_lines(parts[0]); }};
+  write_lines(file, lines);
 }
 
 }  // namespace quarry::sparse

@@ -21,6 +21,9 @@ bool is_dense_matrix_market(const std::string& file);
 // A file in array format as a dense matrix. Each rank reads it as a whole. Throws as local::sparse::mmread().
 Array mmread_dense(const std::string& file);
 
+// Reads all of such a file, piece by piece, and returns its bytes. Not collective. Throws as local::sparse::mmread().
+int64_t verify_matrix_market(const std::string& file);
+
 // A group with the data sets data, indices and indptr.
 struct GroupInfo {
   std::string format;         // "csr" or "csc"

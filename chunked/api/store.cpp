@@ -16,6 +16,7 @@
 #include "quarry/chunked/api/ma.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/api/outputs.h"
+#include "quarry/chunked/api/sparse_files.h"
 #include "quarry/chunked/api/stored_box.h"
 #include "quarry/chunked/exec/encoded_chunks.h"
 #include "quarry/chunked/exec/saved_output.h"
@@ -519,8 +520,20 @@ bool change_items(const std::string& file, const std::vector<ma::FilledItem>& it
   return true;
 }
 
+// A file of one matrix.
+void store_matrix(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options) {
+  if (items.size() != 1)
+    throw local::InvalidArgument(
+        fmt::format("'{}' is Matrix Market, which holds one matrix, and there are {} arrays", file, items.size()));
+  if (items[0].fill_value)
+    throw local::InvalidArgument(
+        fmt::format("'{}' is Matrix Market, which has no masked elements; fill them by ma.filled", file));
+  sparse::mmwrite(file, items[0].item.array, options);
+}
+
 // As the options say.
 void store_as(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options) {
+  if (sparse::is_matrix_market(file)) return store_matrix(file, items, options);
   if (!options.append && !options.region) return store_items(file, items, options);
   if (change_items(file, items, options)) return;
   StoreOptions first = options;
@@ -545,6 +558,7 @@ void detail::store_outputs(const std::string& file, const std::vector<OutputItem
                            const StoreOptions& options) {
   std::vector<ma::FilledItem> filled;
   for (const OutputItem& item : items) filled.push_back(item.filled);
+  if (sparse::is_matrix_market(file)) return store_matrix(file, filled, {.overwrite = options.overwrite});
   store_items(file, filled, options, items, groups);
 }
 

@@ -416,9 +416,11 @@ struct Writer {
   Field field;
   Symmetry symmetry;
   int precision;
+  bool is_single;  // of which fewer digits are enough
   std::string text;
 
-  Writer(DType dtype, const char* format, const MatrixMarketOptions& options) : precision(options.precision) {
+  Writer(DType dtype, const MatrixMarketOptions& options)
+      : precision(options.precision), is_single(dtype == DType::float32 || dtype == DType::complex64) {
     const Field natural = is_complex(dtype) ? Field::complex : is_float(dtype) ? Field::real : Field::integer;
     const auto known = parse_name<Field>(kFields, options.field);
     if (!options.field.empty() && !known)
@@ -429,12 +431,17 @@ struct Writer {
       throw InvalidArgument(
           fmt::format("symmetry: '{}' is none of general, symmetric, skew-symmetric, hermitian", options.symmetry));
     symmetry = *form;
-    text = fmt::format("%%MatrixMarket matrix {} {} {}\n", format, kFields[static_cast<size_t>(field)],
-                       kSymmetries[static_cast<size_t>(symmetry)]);
-    if (options.comment.empty()) return;
-    text += '%';
-    for (const char c : options.comment) text += c == '\n' ? std::string("\n%") : std::string(1, c);
-    text += '\n';
+  }
+  // The lines before those of numbers; `entries`: none in array format.
+  void head(const Dims& shape, std::optional<int64_t> entries, const std::string& comment) {
+    text = fmt::format("%%MatrixMarket matrix {} {} {}\n", entries ? "coordinate" : "array",
+                       kFields[static_cast<size_t>(field)], kSymmetries[static_cast<size_t>(symmetry)]);
+    if (!comment.empty()) {
+      text += '%';
+      for (const char c : comment) text += c == '\n' ? std::string("\n%") : std::string(1, c);
+      text += '\n';
+    }
+    text += fmt::format("{} {}", shape[0], shape[1]) + (entries ? fmt::format(" {}\n", *entries) : "\n");
   }
   bool wants(int64_t row, int64_t column) const {
     if (symmetry == Symmetry::general) return true;
@@ -442,7 +449,9 @@ struct Writer {
   }
   void real(double value) {
     auto out = std::back_inserter(text);
-    if (precision < 0)
+    if (precision < 0 && is_single)
+      fmt::format_to(out, "{}", static_cast<float>(value));
+    else if (precision < 0)
       fmt::format_to(out, "{}", value);
     else
       fmt::format_to(out, "{:.{}e}", value, std::max(precision - 1, 0));
@@ -475,6 +484,7 @@ class HostElements {
  public:
   explicit HostElements(const NdArray& array)
       : host_(array.to(kCpu).copy(default_context(kCpu))), bytes_(static_cast<const char*>(host_.raw())) {}
+  int64_t size() const { return host_.size(); }
   Scalar operator[](int64_t i) const { return Scalar::load(host_.dtype(), bytes_ + i * host_.itemsize()); }
 
  private:
@@ -491,31 +501,58 @@ void write_file(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-std::string mmwrite_text(const SparseArray& a, const MatrixMarketOptions& options) {
-  Writer writer(a.dtype(), "coordinate", options);
-  const Triplets t = row_triplets(canonical(a));
-  const HostElements rows(t.major), columns(t.minor), values(t.data);
-  int64_t count = 0;
-  for (int64_t k = 0; k < t.data.size(); ++k) count += writer.wants(rows[k].as_int64(), columns[k].as_int64()) ? 1 : 0;
-  writer.text += fmt::format("{} {} {}\n", a.rows(), a.columns(), count);
-  for (int64_t k = 0; k < t.data.size(); ++k) {
+namespace {
+
+void add_lines(Writer& writer, const HostElements& rows, const HostElements& columns, const HostElements& values) {
+  for (int64_t k = 0; k < values.size(); ++k) {
     const int64_t row = rows[k].as_int64(), column = columns[k].as_int64();
     if (!writer.wants(row, column)) continue;
     fmt::format_to(std::back_inserter(writer.text), "{} {}{}", row + 1, column + 1,
                    writer.field == Field::pattern ? "" : " ");
     writer.value(values[k]);
   }
+}
+
+}  // namespace
+
+std::string mmwrite_head(DType dtype, const Dims& shape, std::optional<int64_t> entries) {
+  Writer writer(dtype, {});
+  writer.head(shape, entries, "");
+  return writer.text;
+}
+
+std::string mmwrite_lines(const MatrixMarketElements& elements) {
+  Writer writer(elements.data.dtype(), {});
+  add_lines(writer, HostElements(elements.row), HostElements(elements.col), HostElements(elements.data));
+  return writer.text;
+}
+
+std::string mmwrite_lines(const NdArray& values) {
+  Writer writer(values.dtype(), {});
+  const HostElements all(values);
+  for (int64_t k = 0; k < all.size(); ++k) writer.value(all[k]);
+  return writer.text;
+}
+
+std::string mmwrite_text(const SparseArray& a, const MatrixMarketOptions& options) {
+  Writer writer(a.dtype(), options);
+  const Triplets t = row_triplets(canonical(a));
+  const HostElements rows(t.major), columns(t.minor), values(t.data);
+  int64_t count = 0;
+  for (int64_t k = 0; k < values.size(); ++k) count += writer.wants(rows[k].as_int64(), columns[k].as_int64()) ? 1 : 0;
+  writer.head(a.shape(), count, options.comment);
+  add_lines(writer, rows, columns, values);
   return writer.text;
 }
 
 std::string mmwrite_text(const NdArray& a, const MatrixMarketOptions& options) {
   if (a.ndim() != 2) throw InvalidArgument("a: a matrix has two dimensions, got shape " + local::to_string(a.shape()));
   check_dtype(a.dtype(), "a");
-  Writer writer(a.dtype(), "array", options);
+  Writer writer(a.dtype(), options);
   if (writer.field == Field::pattern) throw InvalidArgument("field: an array has values: pattern is not possible");
   const int64_t rows = a.shape()[0], columns = a.shape()[1];
   const HostElements values(a);
-  writer.text += fmt::format("{} {}\n", rows, columns);
+  writer.head(a.shape(), {}, options.comment);
   for (int64_t column = 0; column < columns; ++column)
     for (int64_t row = 0; row < rows; ++row)
       if (writer.wants(row, column)) writer.value(values[row * columns + column]);

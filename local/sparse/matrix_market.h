@@ -6,6 +6,7 @@
 // that the symmetry does not allow, too few or too many lines.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -47,7 +48,7 @@ MatrixMarketElements mmread_lines(std::string_view text, const MatrixMarketInfo&
 struct MatrixMarketOptions {
   std::string comment = {};
   std::string field = {};            // by the dtype; "pattern" leaves values out
-  int precision = -1;                // digits; by default as many as bring back the same number
+  int precision = -1;                // digits; by default as many as bring back the same number of the dtype
   std::string symmetry = "general";  // of another one only the lower triangle is written; not checked
 };
 // Coordinate format of a sparse matrix, array format of a dense one. Throws IoError where the file cannot be written,
@@ -56,5 +57,13 @@ void mmwrite(const std::string& path, const SparseArray& a, const MatrixMarketOp
 void mmwrite(const std::string& path, const NdArray& a, const MatrixMarketOptions& options = {});
 std::string mmwrite_text(const SparseArray& a, const MatrixMarketOptions& options = {});
 std::string mmwrite_text(const NdArray& a, const MatrixMarketOptions& options = {});
+
+// Parts of such a text, without options: the lines before those of numbers (`entries`: none in array format), and the
+// lines of elements at positions counted from 0, or of the values of an array, one column after the other. No line of
+// numbers is longer than kLongestMatrixMarketLine.
+std::string mmwrite_head(DType dtype, const Dims& shape, std::optional<int64_t> entries);
+std::string mmwrite_lines(const MatrixMarketElements& elements);
+std::string mmwrite_lines(const NdArray& values);
+inline constexpr int64_t kLongestMatrixMarketLine = 2 * 20 + 2 * 25;  // two positions, and two numbers with their ends
 
 }  // namespace quarry::local::sparse

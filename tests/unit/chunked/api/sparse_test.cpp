@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 
 #include "quarry/chunked/api/quarry.h"
@@ -273,6 +275,46 @@ TEST_P(Sparse, AreReadFromMatrixMarket) {
               (std::vector<double>{0, -5, 0, 5, 0, 7, 0, -7, 0}));
     EXPECT_EQ(read("real general\n1 3 2\n1 3 2.5\n1 3 1\n"), (std::vector<double>{0, 0, 3.5}));
   }
+}
+
+// To the byte what one process writes, in parts of any size.
+TEST_P(Sparse, AreWrittenToMatrixMarket) {
+  const test::TempDir dir;
+  const std::string file = dir / "a.mtx";
+  const auto text = [&] {
+    std::ifstream in(file);
+    return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  };
+  for (const int64_t bytes : {100, 700, 1 << 20}) {
+    SCOPED_TRACE(bytes);
+    ChunkPolicy policy = chunk_policy();
+    policy.target_bytes = bytes;
+    const ChunkPolicyScope scope(policy);
+    for (const DType dtype : testing::kSparseTypes)
+      for (const Dims& shape : {Dims{30, 17}, Dims{1, 1}, Dims{0, 3}}) {
+        const local::sparse::SparseArray a = testing::sparse_matrix(shape, dtype, 2, /*tangled=*/true);
+        mmwrite(file, csr_array(a, {.row_chunk = 8}), {.overwrite = true});
+        EXPECT_EQ(text(), local::sparse::mmwrite_text(a.to(local::kCpu)));
+        const NdArray dense = a.toarray();
+        mmwrite(file, Array::from_local(dense), {.overwrite = true});
+        EXPECT_EQ(text(), local::sparse::mmwrite_text(dense));
+      }
+  }
+  mmwrite(file, arange(3), {.overwrite = true});
+  const std::string before = text();
+  EXPECT_EQ(before, "%%MatrixMarket matrix array integer general\n3 1\n0\n1\n2\n");
+  using local::InvalidArgument;
+  EXPECT_THAT(message_of<InvalidArgument>([&] { mmwrite(file, arange(4)); }), HasSubstr("exists"));
+  EXPECT_THAT(message_of<InvalidArgument>([&] { mmwrite(dir / "b.mtx", ones({2, 2, 2})); }), HasSubstr("(2, 2, 2)"));
+  EXPECT_THROW(mmwrite(dir / "b.mtx", ones({2}, DType::float16)), local::TypeError);
+  EXPECT_THROW(mmwrite(dir / "b.mtx", ones({2}), {.resume = true}), local::NotSupported);
+  EXPECT_THROW(mmwrite("/nowhere/b.mtx", ones({2})), local::IoError);
+  EXPECT_THAT(message_of<InvalidArgument>([&] {
+                store(dir / "b.mtx", {{"/a", ones({2})}, {"/b", ones({2})}});
+              }),
+              HasSubstr("holds one matrix, and there are 2 arrays"));
+  EXPECT_EQ(text(), before);
+  EXPECT_FALSE(std::filesystem::exists(dir / "b.mtx"));
 }
 
 TEST_P(Sparse, AreWrittenToHdf5) {

@@ -161,6 +161,8 @@ TEST_P(MatrixMarket, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(mmwrite_text(coo_array(from_vector<double>({0.125}), from_vector<int64_t>({1}), from_vector<int64_t>({0}),
                                    Dims{2, 1})),
             "%%MatrixMarket matrix coordinate real general\n2 1 1\n2 1 0.125\n");
+  EXPECT_EQ(mmwrite_text(from_vector<float>({0.1F, 1.0F / 3}, {1, 2})),
+            "%%MatrixMarket matrix array real general\n1 2\n0.1\n0.33333334\n");
   EXPECT_EQ(mmwrite_text(from_vector<double>({1.0 / 3}, {1, 1}), {.precision = 3}),
             "%%MatrixMarket matrix array real general\n1 1\n3.33e-01\n");
   EXPECT_EQ(mmwrite_text(half, {.field = "pattern"}).substr(0, 49),
@@ -169,6 +171,24 @@ TEST_P(MatrixMarket, WhatIsWrittenIsReadBack) {
   EXPECT_THROW(mmwrite_text(half, {.symmetry = "upper"}), InvalidArgument);
   EXPECT_THROW(mmwrite_text(from_vector<double>({1})), InvalidArgument);
   EXPECT_THROW(mmwrite("/nowhere/a.mtx", half), IoError);
+}
+
+// Lines of any parts of a matrix together are its file.
+TEST_P(MatrixMarket, PartsAreWrittenAsTheWhole) {
+  const SparseArray a = random(7, 9, 0.4, Format::csr, DType::complex64, Generator(3)).tocoo();
+  std::string text = mmwrite_head(a.dtype(), a.shape(), a.nnz());
+  for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 5}, {5, 5}, {5, a.nnz()}}) {
+    const IndexTerm part(Slice{begin, end, std::nullopt});
+    text += mmwrite_lines({ops::get(a.row(), {part}), ops::get(a.col(), {part}), ops::get(a.data(), {part})});
+  }
+  EXPECT_EQ(text, mmwrite_text(a));
+  const NdArray x = from_vector<int64_t>({1, -2, 3, 4, 5, 6}, {3, 2});
+  EXPECT_EQ(mmwrite_head(x.dtype(), x.shape(), {}) + mmwrite_lines(x.T().copy().reshape({6})), mmwrite_text(x));
+  const double least = -std::numeric_limits<double>::min();
+  const int64_t far = std::numeric_limits<int64_t>::max() - 1;
+  const MatrixMarketElements longest{from_vector<int64_t>({far}), from_vector<int64_t>({far}),
+                                     from_vector<std::complex<double>>({{least, least}})};
+  EXPECT_LE(std::ssize(mmwrite_lines(longest)), kLongestMatrixMarketLine);
 }
 
 TEST_P(MatrixMarket, ComponentsOfGraphs) {
