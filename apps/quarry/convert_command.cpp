@@ -9,9 +9,11 @@
 
 #include "quarry/apps/quarry/commands.h"
 #include "quarry/apps/quarry/job.h"
+#include "quarry/apps/quarry/matrix_files.h"
 #include "quarry/apps/quarry/objects.h"
 #include "quarry/chunked/api/files.h"
 #include "quarry/chunked/api/outputs.h"
+#include "quarry/chunked/api/sparse_files.h"
 #include "quarry/io/format.h"
 
 namespace quarry::apps {
@@ -36,6 +38,16 @@ class Conversion {
         from_object_(from_.object.empty() ? "/" : from_.object) {}
 
   int run() {
+    if (sparse::is_matrix_market(from_.file) || sparse::is_matrix_market(to_.file)) {
+      std::optional<Matrix> matrix;
+      job_.read_inputs([&] {
+        job_.on_root([&] { check_output(to_.file, {}, options_.overwrite); });  // before a large file is read
+        matrix = open_matrix(from_.file, from_object_);
+        if (matrix && std::holds_alternative<sparse::SparseArray>(*matrix))
+          job_.on_root([&] { check_holds_sparse(to_.file); });
+      });
+      if (matrix) return store_matrix(*matrix);
+    }
     FileObjects objects;
     job_.on_root([&] { objects = objects_of(from_.file, from_object_); });
     if (!job_.root()) objects = objects_of(from_.file, from_object_);
@@ -70,7 +82,53 @@ class Conversion {
   }
 
  private:
-  bool one_array() const { return io::format_to_write(to_.file).is_one_array(); }
+  // From a Matrix Market file, or to one.
+  int store_matrix(const Matrix& given) {
+    const bool to_text = sparse::is_matrix_market(to_.file);
+    const auto* const dense = std::get_if<Array>(&given);
+    const std::string path =
+        to_.object.empty() || to_.object == "/" ? dense != nullptr ? "/data" : "/matrix" : to_.object;
+    const StoreOptions store_options = options_.common.store(options_.overwrite);
+    std::vector<StoreItem> items;
+    std::optional<sparse::SparseArray> matrix;
+    if (dense != nullptr) {
+      items.push_back({path, converted(*dense)});
+    } else {
+      matrix = std::get<sparse::SparseArray>(given);
+      if (!options_.dtype.empty()) matrix = matrix->astype(*local::parse_dtype(options_.dtype));
+      items = sparse::group_items(path, *matrix);
+    }
+    std::vector<std::string> paths;
+    std::vector<Array> arrays;
+    for (const StoreItem& item : items) {
+      paths.push_back(item.path);
+      arrays.push_back(item.array);
+    }
+    job_.on_root([&] { check_output(to_.file, paths, options_.overwrite); });
+    job_.note_inputs(std::vector<std::string>{options_.input});
+    if (options_.common.plan()) {
+      job_.print_plan("convert " + options_.input, arrays, /*write=*/true);
+      return 0;
+    }
+    job_.step("converting");
+    job_.note_plan("convert", arrays, /*write=*/true);
+    if (dense != nullptr)
+      store(to_.file, items, store_options);
+    else if (to_text)
+      sparse::mmwrite(to_.file, *matrix, store_options);
+    else
+      sparse::to_hdf5(to_.file, path, *matrix, store_options);
+    return 0;
+  }
+
+  Array converted(const Array& array) const {
+    return options_.dtype.empty() ? array : array.astype(*local::parse_dtype(options_.dtype));
+  }
+
+  bool one_array() const { return sparse::is_matrix_market(to_.file) || io::format_to_write(to_.file).is_one_array(); }
+  bool same_format() const {
+    return !sparse::is_matrix_market(to_.file) && &io::format_to_write(to_.file) == &io::format_of(from_.file);
+  }
 
   void check(const FileObjects& objects) const {
     std::error_code none;
@@ -123,8 +181,7 @@ class Conversion {
 
   detail::OutputItem item_of(const io::DatasetInfo& info) const {
     detail::OutputItem out;
-    Array array = load(from_.file, info.object);
-    if (!options_.dtype.empty()) array = array.astype(*local::parse_dtype(options_.dtype));
+    const Array array = converted(load(from_.file, info.object));
     out.attributes = without_provenance(info.attributes);
     // netCDF's, which has the data set's dtype.
     if (const auto fill = out.attributes.find("_FillValue"); fill != out.attributes.end()) {
@@ -145,7 +202,7 @@ class Conversion {
   // From HDF5 to a new file of HDF5, where scales can be made as they were.
   bool names_axes() const {
     std::error_code none;
-    return &io::format_to_write(to_.file) == &io::format_of(from_.file) && !std::filesystem::exists(to_.file, none);
+    return same_format() && !std::filesystem::exists(to_.file, none);
   }
 
   void name_axes(const io::DatasetInfo& info, detail::OutputItem& out) const {
@@ -178,17 +235,17 @@ class Conversion {
     const bool chunks_given = common.value(local::Option::out_chunks).is_given();
     const bool filters_given = common.value(local::Option::out_filter).is_given();
     const int64_t axes = out.filled.item.array.ndim();
-    const bool same_format = &io::format_to_write(to_.file) == &io::format_of(from_.file);
+    const bool keeps_layout = same_format();
     if (filters_given)
       out.filters = given.filters;
-    else if (same_format)
+    else if (keeps_layout)
       out.filters = written_filters(info);
     const bool fits = given.chunks && given.chunks->size() == axes;
     if (chunks_given && !given.chunks) {  // "none": contiguous, unless filters need chunks
       if (!filters_given) out.filters.clear();
     } else if (fits) {
       out.chunks = given.chunks;
-    } else if (same_format) {
+    } else if (keeps_layout) {
       out.chunks = info.chunks;
     }
   }

@@ -12,12 +12,14 @@
 #include "quarry/apps/quarry/commands.h"
 #include "quarry/apps/quarry/failure.h"
 #include "quarry/apps/quarry/job.h"
+#include "quarry/apps/quarry/matrix_files.h"
 #include "quarry/apps/quarry/objects.h"
 #include "quarry/apps/quarry/text.h"
 #include "quarry/chunked/api/elementwise.h"
 #include "quarry/chunked/api/files.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/sparse_files.h"
 
 namespace quarry::apps {
 
@@ -97,6 +99,10 @@ class Comparison {
         absolute_(parse_tolerance(options.absolute, "--atol")) {}
 
   int run() {
+    if (sparse::is_matrix_market(first_.file) || sparse::is_matrix_market(second_.file)) {
+      compare_matrices();
+      return verdict();
+    }
     const Side a = side_of(first_), b = side_of(second_);
     // One data set each: whatever they are called.
     if (a.objects.arrays.size() == 1 && b.objects.arrays.size() == 1 && (a.is_array || b.is_array)) {
@@ -104,13 +110,74 @@ class Comparison {
     } else {
       compare_all(a, b);
     }
+    return verdict();
+  }
+
+ private:
+  int verdict() const {
     if (job_.root() && different_ == 0 && untold_ == 0)
       fmt::print("{} and {} hold the same ({} data set{})\n", options_.first, options_.second, compared_,
                  compared_ == 1 ? "" : "s");
     return untold_ > 0 ? kTroubleStatus : different_ > 0 ? kDifferentStatus : 0;
   }
 
- private:
+  // ---- One is a Matrix Market file ----
+
+  // A data set is a dense matrix.
+  Matrix matrix_of(const FileObject& place) {
+    const std::string object = place.object.empty() ? "/" : place.object;
+    if (const std::optional<Matrix> matrix = open_matrix(place.file, object)) return *matrix;
+    const Side side = side_of(place);
+    if (side.objects.arrays.size() != 1)
+      throw InvalidArgument(fmt::format("{}:{} is neither a sparse matrix nor one data set", place.file, object));
+    return load(place.file, side.objects.arrays[0].object);
+  }
+
+  void compare_matrices() {
+    Matrix a, b;
+    job_.read_inputs([&] {
+      a = matrix_of(first_);
+      b = matrix_of(second_);
+    });
+    ++compared_;
+    const auto shape = [](const Matrix& m) { return std::visit([](const auto& x) { return x.shape(); }, m); };
+    const auto dtype = [](const Matrix& m) { return std::visit([](const auto& x) { return x.dtype(); }, m); };
+    std::vector<std::string> how;
+    if (shape(a) != shape(b))
+      how.push_back(fmt::format("shapes {} and {}", local::to_string(shape(a)), local::to_string(shape(b))));
+    if (!options_.values_only && dtype(a) != dtype(b))
+      how.push_back(fmt::format("dtypes {} and {}", local::name(dtype(a)), local::name(dtype(b))));
+    if (shape(a) == shape(b) && local::element_count(shape(a)) > 0) {
+      const auto *x = std::get_if<sparse::SparseArray>(&a), *y = std::get_if<sparse::SparseArray>(&b);
+      const auto dense = [](const Matrix& m, const sparse::SparseArray* matrix) {
+        return matrix != nullptr ? matrix->toarray() : std::get<Array>(m);
+      };
+      const std::string text =
+          x != nullptr && y != nullptr ? different_elements(*x, *y) : different_values(dense(a, x), dense(b, y), "/");
+      if (!text.empty()) how.push_back(text);
+    }
+    if (!how.empty()) differs("/", fmt::to_string(fmt::join(how, "; ")));
+  }
+
+  // Of the elements that are not zero: where they are, and then their values.
+  std::string different_elements(const sparse::SparseArray& first, const sparse::SparseArray& second) {
+    const sparse::SparseArray a = first.sum_duplicates().eliminate_zeros();
+    const sparse::SparseArray b = second.sum_duplicates().eliminate_zeros();
+    if (a.nnz() != b.nnz()) return fmt::format("{} and {} elements that are not zero", a.nnz(), b.nnz());
+    if (a.nnz() == 0) return "";
+    const Array ends = a.indptr(), other_rows = ends != b.indptr(), other_columns = a.indices() != b.indices();
+    const std::vector<NdArray> found =
+        to_host(std::vector<Array>{sum(other_rows), argmax(other_rows), sum(other_columns), argmax(other_columns)});
+    const auto row_of = [&](int64_t element) { return sum(ends <= element).item<int64_t>() - 1; };
+    int64_t row = first.shape()[0];
+    if (found[0].item<int64_t>() > 0) row = found[1].item<int64_t>() - 1;
+    if (found[2].item<int64_t>() > 0) row = std::min(row, row_of(found[3].item<int64_t>()));
+    if (row < first.shape()[0]) return fmt::format("other elements that are not zero, first in row {}", row);
+    return different_values(a.data(), b.data(), "/", [&](int64_t element) {
+      return Dims{row_of(element), a.indices()[{Slice{element, element + 1, std::nullopt}}].to_host().item<int64_t>()};
+    });
+  }
+
   struct Side {
     FileObject place;
     std::string base;       // the object that was named
@@ -188,15 +255,15 @@ class Comparison {
       if (!text.empty()) how.push_back("attributes " + text);
     }
     if (a.shape == b.shape && local::element_count(a.shape) > 0) {
-      const std::string text = different_values(a, b);
+      const std::string text = different_values(load(first_.file, a.object), load(second_.file, b.object), a.object);
       if (!text.empty()) how.push_back(text);
     }
     if (!how.empty()) differs(name, fmt::to_string(fmt::join(how, "; ")));
   }
 
-  // "" where none are.
-  std::string different_values(const io::DatasetInfo& a, const io::DatasetInfo& b) {
-    const Array x = load(first_.file, a.object), y = load(second_.file, b.object);
+  // "" where none are. `place_of`: what the number of an element stands for; none: its position.
+  std::string different_values(const Array& x, const Array& y, const std::string& name,
+                               const std::function<Dims(int64_t)>& place_of = nullptr) {
     const auto may_be_nan = [](const Array& array) {
       return local::is_float(array.dtype()) || local::is_complex(array.dtype());
     };
@@ -211,18 +278,19 @@ class Comparison {
           local::is_complex(x.dtype()) || local::is_complex(y.dtype()) ? DType::complex128 : DType::float64;
       wanted.push_back(nanmax_of(abs(x.astype(wide) - y.astype(wide))));
     }
-    job_.step("comparing " + a.object);
+    job_.step("comparing " + name);
     const std::vector<NdArray> found = to_host(wanted);
     const auto count = found[0].item<int64_t>();
     if (count == 0) return "";
     int64_t at = found[1].item<int64_t>();
-    Dims place = Dims::filled(a.shape.size());
-    for (int d = place.size() - 1; d >= 0; --d) {
-      place[d] = at % a.shape[d];
-      at /= a.shape[d];
+    Dims place = Dims::filled(x.ndim());
+    if (place_of) place = place_of(at);
+    for (int d = x.ndim() - 1; d >= 0 && !place_of; --d) {
+      place[d] = at % x.shape(d);
+      at /= x.shape(d);
     }
-    std::string text = fmt::format("{} of {} values, the first at {}", format_count(count),
-                                   format_count(local::element_count(a.shape)), local::to_string(place));
+    std::string text = fmt::format("{} of {} values, the first at {}", format_count(count), format_count(x.size()),
+                                   local::to_string(place));
     if (distance) text += fmt::format(", by {:.6g} at most", found[2].item<double>());
     return text;
   }

@@ -15,6 +15,7 @@
 #include "quarry/apps/quarry/failure.h"
 #include "quarry/apps/quarry/job.h"
 #include "quarry/apps/quarry/local_eval.h"
+#include "quarry/apps/quarry/matrix_files.h"
 #include "quarry/apps/quarry/script.h"
 #include "quarry/chunked/api/sparse_files.h"
 #include "quarry/comm/communicator.h"
@@ -159,14 +160,22 @@ class Evaluation {
   struct Outputs {
     std::vector<ma::FilledItem> items;
     detail::GroupAttributes groups;
+    std::vector<Value> results;
 
     void add(const ScriptResult& result, const std::string& object) {
       const std::string path = output_path(result.name, object);
       const std::vector<ma::FilledItem> parts = store_items(path, result.value);
       items.insert(items.end(), parts.begin(), parts.end());
       groups.merge(store_groups(path, result.value));
+      results.push_back(result.value);
+    }
+    // The only result, where it is sparse.
+    const sparse::SparseArray* matrix() const {
+      const auto* value = results.size() == 1 ? results[0].as<expression::SparseValue>() : nullptr;
+      return value != nullptr ? value->matrix.get() : nullptr;
     }
     void write(const std::string& file, const StoreOptions& options) const {
+      if (matrix() != nullptr && sparse::is_matrix_market(file)) return sparse::mmwrite(file, *matrix(), options);
       if (groups.empty()) return ma::store(file, items, options);
       std::vector<detail::OutputItem> outputs;
       for (const ma::FilledItem& item : items)
@@ -177,13 +186,26 @@ class Evaluation {
     }
   };
   void check_groups(const Outputs& outputs, const std::string& file) const {
+    if (sparse::is_matrix_market(file)) return check_matrix(outputs, file);
     if (outputs.groups.empty()) return;
     if (is_change(options_))
       throw local::NotSupported("--append and --region are for arrays, and a result is a sparse matrix");
-    if (const io::Format& format = io::format_to_write(file); !format.has_groups())
-      throw InvalidArgument(fmt::format(
-          "a sparse matrix is stored as a group, which {} has not: call the output NAME.h5, or store A.toarray()",
-          format.name()));
+    check_holds_sparse(file);
+  }
+  // What Matrix Market cannot hold is said before it is computed.
+  void check_matrix(const Outputs& outputs, const std::string& file) const {
+    const auto fail = [&](const std::string& what) {
+      throw InvalidArgument(fmt::format("{} is Matrix Market, which {}: call the output NAME.h5", file, what));
+    };
+    if (is_change(options_)) fail("--append and --region are not for");
+    if (options_.resume) fail("--resume is not for");
+    if (outputs.matrix() != nullptr) return;
+    if (outputs.items.size() != 1 || !outputs.groups.empty())
+      fail(fmt::format("holds one matrix, and there are {} results", outputs.items.size() - 2 * outputs.groups.size()));
+    const auto& [item, fill_value] = outputs.items[0];
+    if (fill_value) fail("has no masked elements");
+    if (item.array.ndim() < 1 || item.array.ndim() > 2)
+      fail(fmt::format("holds matrices and vectors, and the result has {} axes", item.array.ndim()));
   }
 
   int store_values(const std::vector<ScriptResult>& results) {
@@ -236,6 +258,7 @@ class Evaluation {
         parts.add(result, object);
         for (auto& [part, fill_value] : parts.items) part.array = part.array.persist();
         good.items.insert(good.items.end(), parts.items.begin(), parts.items.end());
+        good.results.push_back(result.value);
         good.groups.merge(parts.groups);
       } catch (const local::Cancelled&) {
         throw;

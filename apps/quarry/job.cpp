@@ -19,6 +19,7 @@
 #include "quarry/apps/quarry/signals.h"
 #include "quarry/apps/quarry/text.h"
 #include "quarry/chunked/api/nodes.h"
+#include "quarry/chunked/api/sparse_files.h"
 #include "quarry/chunked/report/ceilings.h"
 #include "quarry/chunked/report/gather.h"
 #include "quarry/chunked/report/thinning.h"
@@ -398,6 +399,10 @@ void check_output(const std::string& file, std::span<const std::string> objects,
     throw InvalidArgument("the output " + file + " cannot be written: " + std::strerror(errno));
   }
   check_room(target.string(), bytes);
+  if (sparse::is_matrix_market(file)) {  // which is one matrix, whatever it is called
+    if (!overwrite) throw InvalidArgument("the output " + file + " exists; --overwrite replaces it");
+    return;
+  }
   std::set<std::string> existing, groups;
   for (const io::ObjectInfo& object : io::list_objects(file)) {
     (object.is_group ? groups : existing).insert(object.path);

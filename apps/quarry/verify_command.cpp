@@ -16,7 +16,9 @@
 #include "quarry/apps/quarry/objects.h"
 #include "quarry/apps/quarry/options.h"
 #include "quarry/apps/quarry/text.h"
+#include "quarry/chunked/api/sparse_files.h"
 #include "quarry/io/format.h"
+#include "quarry/local/sparse/matrix_market.h"
 
 namespace quarry::apps {
 namespace {
@@ -103,8 +105,26 @@ struct VerifyOptions {
   int64_t threads = 0, most_errors = 1000;
 };
 
+int verify_matrix(const std::string& file) {
+  const auto begin = std::chrono::steady_clock::now();
+  local::sparse::mminfo(file);  // throws where it cannot be opened
+  int64_t bytes = 0;
+  std::string damage;
+  try {
+    bytes = sparse::verify_matrix_market(file);
+  } catch (const local::IoError& error) {
+    damage = error.what();
+    fmt::print("{}\n", damage);
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  fmt::print("{}: 1 data set, {} read in {}; {}\n", file, format_bytes(bytes), format_seconds(seconds),
+             damage.empty() ? "nothing is damaged" : "1 damaged");
+  return damage.empty() ? 0 : kFailureStatus;
+}
+
 int verify(const VerifyOptions& options) {
   const FileObject place = parse_file_object(options.target);
+  if (sparse::is_matrix_market(place.file)) return verify_matrix(place.file);
   const auto begin = std::chrono::steady_clock::now();
   const FileObjects objects = objects_of(place.file, place.object.empty() ? "/" : place.object);
   const io::Format& format = io::format_of(place.file);

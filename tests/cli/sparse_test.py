@@ -107,7 +107,6 @@ class SparseInputs(SparseTest):
             self.ok("eval", "B.toarray()", "-i", "B=r.h5:/r.0", "-o", "back.h5", "--overwrite", ranks=ranks)
             np.testing.assert_allclose(self.read("back.h5"), 2 * self.a, rtol=1e-15)
         self.fails(1, "stored as a group", "eval", "A", "-i", "A=s.mtx", "-o", "r.npy")
-        self.fails(2, "Matrix Market, which quarry does not write", "eval", "A", "-i", "A=s.mtx", "-o", "r.mtx")
 
     def test_info(self):
         out = self.ok("info", "half.mtx").out
@@ -184,6 +183,162 @@ class MatrixMarketFiles(SparseTest):
             for ranks in [0, 2]:
                 self.fails(2, pattern, "eval", "A.sum()", "-i", "A=m.mtx", ranks=ranks)
         self.fails(2, "cannot be opened|no such file", "eval", "A", "-i", "A=none.mtx")
+
+
+class MatrixMarketOutputs(SparseTest):
+    def setUp(self):
+        super().setUp()
+        random = np.random.default_rng(8)
+        self.a = np.where(random.random((37, 29)) < 0.3, random.standard_normal((37, 29)) * 10.0 ** random.integers(-30, 30, (37, 29)), 0)
+        self.write("d.h5", a=self.a, x=self.a[:, 0], f=self.a.astype(np.float32), c=self.a + 1j * self.a[::-1])
+        self.write("more.h5", i=np.arange(-6, 6).reshape(3, 4), cube=np.ones((2, 2, 2)), h=np.ones(3, np.float16))
+
+    def written(self, expression, *inputs, ranks=0):
+        self.ok("eval", expression, *[word for name, place in inputs for word in ("-i", f"{name}={place}")], "-o", "o.mtx", "--overwrite", ranks=ranks)
+        return (self.dir / "o.mtx").read_bytes()
+
+    def test_sparse_results_are_read_back(self):
+        for name, make, header in [
+            ("a", lambda a: a, "coordinate real general\n37 29"),
+            ("f", lambda a: a.astype(np.float32), "coordinate real general\n37 29"),
+            ("c", lambda a: a + 1j * a[::-1], "coordinate complex general\n37 29"),
+        ]:
+            one = self.written("sparse.csr_array(a)", ("a", f"d.h5:/{name}"))
+            self.assertTrue(one.startswith(b"%%MatrixMarket matrix " + header.encode()), one[:80])
+            for ranks in [2, 4]:
+                self.assertEqual(one, self.written("sparse.csr_array(a)", ("a", f"d.h5:/{name}"), ranks=ranks), f"{name} on {ranks} ranks")
+            expected = make(self.a)
+            self.ok("eval", "A.toarray()", "-i", "A=o.mtx", "-o", "v.h5", "--overwrite")
+            np.testing.assert_array_equal(self.read("v.h5").astype(expected.dtype), expected, err_msg=name)
+
+    def test_texts(self):
+        for expression, text in [
+            ("sparse.coo_array(([1, 2, 3, 4], ([1, 0, 1, 2], [0, 2, 0, 1])), shape=(3, 4))", "coordinate integer general\n3 4 3\n1 3 2\n2 1 4\n3 2 4\n"),
+            ("sparse.csr_array(zeros((3, 2)))", "coordinate real general\n3 2 0\n"),
+            ("sparse.csr_array(array([[nan, inf]]))", "coordinate real general\n1 2 2\n1 1 nan\n1 2 inf\n"),
+            ("array([[1., 0.1], [-2.5, 1e-300]])", "array real general\n2 2\n1\n-2.5\n0.1\n1e-300\n"),
+            ("array([0.1, 2]).astype(float32)", "array real general\n2 1\n0.1\n2\n"),
+            ("array([True, False])", "array integer general\n2 1\n1\n0\n"),
+            ("array([[1 + 2j]])", "array complex general\n1 1\n1 2\n"),
+            ("zeros((0, 3))", "array real general\n0 3\n"),
+        ]:
+            for ranks in [0, 4]:  # more than there are chunks
+                self.assertEqual(self.written(expression, ranks=ranks).decode(), "%%MatrixMarket matrix " + text)
+
+    def test_dense_results_are_read_back(self):
+        for name in ["a", "x", "c"]:
+            one = self.written("a", ("a", f"d.h5:/{name}"))
+            self.assertEqual(one, self.written("a", ("a", f"d.h5:/{name}"), ranks=2))
+            self.ok("convert", "o.mtx", "-o", "v.h5", "--overwrite")
+            np.testing.assert_array_equal(self.read("v.h5", "data").squeeze(), self.read("d.h5", name))
+
+    def test_many_chunks(self):
+        for ranks in [0, 2]:
+            self.ok("eval", "a * 2", "-i", "a=d.h5:/a", "-o", "o.mtx", "--overwrite", "--chunks", "5,3", ranks=ranks)
+            self.ok("convert", "o.mtx", "-o", "v.h5", "--overwrite")
+            np.testing.assert_array_equal(self.read("v.h5", "data"), 2 * self.a)
+
+    def test_commands_that_store(self):
+        self.ok("sort", "d.h5:/x", "-o", "o.mtx")
+        self.ok("convert", "o.mtx", "-o", "v.h5")
+        np.testing.assert_array_equal(self.read("v.h5", "data").ravel(), np.sort(self.a[:, 0]))
+
+    def test_what_it_cannot_hold(self):
+        before = self.written("ones(2)")
+        for expression, pattern in [
+            ("x", r"o\.mtx is Matrix Market, which holds matrices and vectors, and the result has 3 axes"),
+            ("(x, x[0])", r"o\.mtx is Matrix Market, which holds one matrix, and there are 2 results"),
+            ("x.sum()", r"the result has 0 axes"),
+        ]:
+            self.fails(2, pattern, "eval", expression, "-i", "x=more.h5:/cube", "-o", "o.mtx", "--overwrite")
+        self.fails(2, "has no float16: write astype", "eval", "x", "-i", "x=more.h5:/h", "-o", "o.mtx", "--overwrite")
+        self.fails(2, "has no masked elements", "eval", "ma.masked_less(x, 0)", "-i", "x=d.h5:/x", "-o", "o.mtx", "--overwrite")
+        self.fails(2, "has no filters", "eval", "x", "-i", "x=d.h5:/x", "-o", "o.mtx", "--overwrite", "--out-filter", "gzip")
+        self.fails(2, "--resume is not for", "eval", "x", "-i", "x=d.h5:/x", "-o", "o.mtx", "--resume")
+        self.fails(2, "--append and --region are not for", "eval", "x", "-i", "x=d.h5:/x", "-o", "o.mtx", "--append", "0")
+        self.fails(2, "exists; --overwrite replaces it", "eval", "x", "-i", "x=d.h5:/x", "-o", "o.mtx")
+        self.assertEqual((self.dir / "o.mtx").read_bytes(), before)
+
+    def test_a_run_that_fails_leaves_what_was_there(self):
+        before = self.written("ones(2)")
+        with h5py.File(self.path("bad.h5"), "w") as file:
+            file.create_dataset("x", data=np.arange(64.0), chunks=(8,), fletcher32=True)
+        data = bytearray((self.dir / "bad.h5").read_bytes())
+        at = data.find(np.arange(48.0, 56.0).tobytes())
+        data[at] ^= 1
+        (self.dir / "bad.h5").write_bytes(data)
+        for ranks in [0, 2]:
+            self.fails(1, "bad.h5", "eval", "x + 1", "-i", "x=bad.h5:/x", "-o", "o.mtx", "--overwrite", ranks=ranks)
+            self.assertEqual((self.dir / "o.mtx").read_bytes(), before)
+            self.assertEqual([path.name for path in self.dir.glob("*.partial*")], [])
+        for ranks in [0, 2]:
+            self.fails(1, "no space left", "eval", "random.default_rng(1).random(400000)", "-o", "o.mtx", "--overwrite", ranks=ranks, file_limit=4 << 20)
+            self.assertEqual((self.dir / "o.mtx").read_bytes(), before)
+            self.assertEqual([path.name for path in self.dir.glob("*.partial*")], [])
+
+    def test_within_a_small_budget(self):
+        for expression in ["random.default_rng(1).random((1500, 800))", "sparse.csr_array(random.default_rng(1).random((1500, 800)).rechunk((20, -1)))"]:
+            self.ok("eval", expression, "-o", "o.mtx", "--overwrite", "--memory", "2GiB")
+            whole = (self.dir / "o.mtx").read_bytes()
+            for ranks in [0, 2]:
+                self.ok("eval", expression, "-o", "o.mtx", "--overwrite", "--memory", "8MiB", ranks=ranks)
+                self.assertEqual((self.dir / "o.mtx").read_bytes(), whole)
+
+    def test_convert_and_diff(self):
+        self.written("sparse.csr_array(a)", ("a", "d.h5:/a"))
+        for ranks in [0, 2]:
+            self.ok("convert", "o.mtx", "-o", "s.h5", "--overwrite", ranks=ranks)
+            self.ok("convert", "s.h5", "-o", "back.mtx", "--overwrite", ranks=ranks)
+            self.assertEqual((self.dir / "o.mtx").read_bytes(), (self.dir / "back.mtx").read_bytes())
+            for other in ["back.mtx", "s.h5", "s.h5:/matrix", "d.h5:/a"]:
+                self.assertIn("hold the same", self.ok("diff", "o.mtx", other, ranks=ranks).out)
+        self.ok("convert", "o.mtx", "-o", "named.h5:/g/m", "--dtype", "float32")
+        self.assertIn("/g/m/  sparse csr (37, 29) float32", self.ok("info", "named.h5").out)
+        self.ok("convert", "d.h5:/a", "-o", "dense.mtx")
+        self.assertIn("hold the same", self.ok("diff", "dense.mtx", "d.h5:/a").out)
+        self.fails(2, "stored as a group, which NumPy has not", "convert", "o.mtx", "-o", "s.npy")
+        self.fails(2, "takes one array, d.h5 has 4", "convert", "d.h5", "-o", "all.mtx")
+        self.fails(2, r"all.mtx. is Matrix Market, which holds matrices and vectors, not an array of shape \(2, 2, 2\)", "convert", "more.h5:/cube", "-o", "all.mtx")
+        self.fails(2, "exists; --overwrite", "convert", "back.mtx", "-o", "o.mtx")
+        self.fails(1, "exists; --overwrite", "convert", "o.mtx", "-o", "s.h5:/matrix")  # after it has been read
+        (self.dir / "o.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 1\n1 x 1\n")
+        self.fails(2, r"o\.mtx:3:3: the column 'x' is not a number", "convert", "o.mtx", "-o", "new.h5")
+        self.assertFalse((self.dir / "new.h5").exists())
+
+    def test_diff_says_where(self):
+        entries = ["1 1 2", "2 3 5", "3 1 0"]
+        self.write_mtx("a.mtx", "coordinate real general", (3, 3), entries)
+        for lines, header, pattern in [
+            (["2 3 5", "1 1 2"], "real", "hold the same"),  # a zero that is stored, and another order
+            (["1 1 2", "2 3 5.5"], "real", r"1 of 2 values, the first at \(1, 2\), by 0\.5 at most"),
+            (["1 1 2", "2 2 5"], "real", "other elements that are not zero, first in row 1"),
+            (["1 1 2", "3 3 5"], "real", "other elements that are not zero, first in row 1"),
+            (["1 1 2"], "real", "2 and 1 elements that are not zero"),
+            (["1 1 2", "2 3 5"], "integer", "dtypes float64 and int64"),
+        ]:
+            self.write_mtx("b.mtx", f"coordinate {header} general", (3, 3), lines)
+            for ranks in [0, 2]:
+                result = self.run_quarry("diff", "a.mtx", "b.mtx", ranks=ranks)
+                self.assertEqual(result.status, 0 if "same" in pattern else 1, result.out + result.err)
+                self.assertRegex(result.out, pattern)
+        self.ok("diff", "a.mtx", "b.mtx", "--values")
+        self.write_mtx("b.mtx", "coordinate real general", (3, 3), ["1 1 2", "2 3 5.01"])
+        self.ok("diff", "a.mtx", "b.mtx", "--rtol", "0.01")
+        (self.dir / "b.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 1\n1 x 1\n")
+        self.fails(2, r"b\.mtx:3:3: the column 'x' is not a number", "diff", "a.mtx", "b.mtx")
+
+    def test_verify(self):
+        self.written("sparse.csr_array(a)", ("a", "d.h5:/a"))
+        self.assertIn("nothing is damaged", self.ok("verify", "o.mtx").out)
+        text = (self.dir / "o.mtx").read_text()
+        for more, pattern in [("1 1 1\n", "o.mtx:2: the header tells of"), ("1 x 1\n", ":3: the column 'x' is not a number")]:
+            (self.dir / "o.mtx").write_text(text + more)
+            result = self.run_quarry("verify", "o.mtx")
+            self.assertEqual(result.status, 1, result.out)
+            self.assertIn(pattern, result.out)
+            self.assertIn("1 damaged", result.out)
+        (self.dir / "o.mtx").write_text("%%MatrixMarket vector\n")
+        self.fails(2, "o.mtx:1: the object is 'vector', not matrix", "verify", "o.mtx")
 
 
 if __name__ == "__main__":
