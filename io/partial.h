@@ -36,4 +36,7 @@ void discard_partial_files() noexcept;
 // Whether that has happened.
 bool partial_files_discarded() noexcept;
 
+// Whether a run that has not ended, or was killed, has made the folder.
+bool is_unfinished_folder(const std::string& path);
+
 }  // namespace quarry::io

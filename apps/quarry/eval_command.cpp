@@ -370,7 +370,7 @@ RunCommand add_eval_command(CLI::App& parser) {
       ->type_name("NAME,...");
   command->add_flag("--resume", options->resume,
                     "Keep what is done of the output where the run ends early, and go on with what an earlier run of "
-                    "the same expression has kept, on any number of ranks (HDF5)");
+                    "the same expression has kept, on any number of ranks (HDF5, Zarr, .npy)");
   command->add_flag("--local", options->local,
                     "Evaluate on local arrays, all in the memory of one device, with all of NumPy's functions");
   command->add_flag("--keep-going", options->keep_going, "Store what works of a script, report each line that fails");

@@ -44,7 +44,7 @@ RunCommand add_matrix_command(CLI::App& parser, const MatrixCommand& row) {
   command->add_option("-o,--output", options->output, "Where the result is stored (default path /result)")
       ->type_name("FILE[:/PATH]");
   command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
-  command->add_flag("--resume", options->resume, "Go on with what an earlier run of the same command has kept (HDF5)");
+  command->add_flag("--resume", options->resume, "Go on with what an earlier run of the same command has kept");
   add_common_options(*command, options->common);
   return [options, files, expression = row.expression](int& argc, char**& argv) {
     options->expression = expression;

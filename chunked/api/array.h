@@ -309,7 +309,7 @@ struct StoreOptions {
   // The output is kept where the run ends before it is complete: FILE.partial and, beside it, what is done and on the
   // device. The next store() of the same arrays with this option, on any number of ranks, goes on with it and makes
   // only what is missing; the result has the same bits. Throws InvalidArgument where what is kept is of other inputs,
-  // chunks or expressions, NotSupported for formats other than HDF5.
+  // chunks or expressions, NotSupported for formats other than HDF5, Zarr and .npy.
   bool resume = false;
   // HDF5: axes that can grow later, from the end where negative. They need chunks, which are chosen where none are
   // given.

@@ -119,8 +119,8 @@ const io::Format& format_on_rank_0(const std::string& file, comm::Communicator& 
 }
 
 // What must be the same for one run to go on with the output of another: whatever the bits of the result depend on.
-io::JobDescription description_of(const std::vector<io::OutputSpec>& specs, const std::vector<Array>& arrays,
-                                  const plan::Plan& plan) {
+io::JobDescription description_of(const io::Format& format, const std::vector<io::OutputSpec>& specs,
+                                  const std::vector<Array>& arrays, const plan::Plan& plan) {
   io::JobDescription all;
   std::set<std::pair<std::string, std::string>> inputs;
   for (const plan::Stage& stage : plan.stages)
@@ -133,6 +133,7 @@ io::JobDescription description_of(const std::vector<io::OutputSpec>& specs, cons
     all.emplace_back("input " + file + ":" + object, fmt::format("{} bytes changed at {}", bytes, changed));
   }
   all.emplace_back("the version of quarry", io::saved_job_version());
+  all.emplace_back("the format", format.name());
   all.emplace_back("the kind of device", local::name(Runtime::current().device().kind));
   for (size_t i = 0; i < specs.size(); ++i) {
     const io::OutputSpec& spec = specs[i];
@@ -141,6 +142,7 @@ io::JobDescription description_of(const std::vector<io::OutputSpec>& specs, cons
     all.emplace_back("the dtype" + of, local::name(spec.dtype));
     all.emplace_back("the chunks in the file" + of, spec.chunks ? local::to_string(*spec.chunks) : "none");
     all.emplace_back("the filter" + of, spec.filters.empty() ? "none" : io::to_string(spec.filters));
+    all.emplace_back("the format's version" + of, spec.version == 0 ? "the usual one" : std::to_string(spec.version));
     all.emplace_back("the chunks" + of, arrays[i].chunks().to_string());
     all.emplace_back("the expression" + of, fmt::format("{:016x}", arrays[i].node()->hash));
   }
@@ -347,7 +349,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   std::unique_ptr<io::OutputFile> output;
   const auto open = [&] {
     const auto saved = options.resume ? io::find_saved_job(file) : std::nullopt;
-    const io::JobDescription description = description_of(specs, arrays, plan);
+    const io::JobDescription description = description_of(format, specs, arrays, plan);
     if (saved) {
       io::check_same_job(file, saved->description, description);
       output = format.resume(file, saved->kept);

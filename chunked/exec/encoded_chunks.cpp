@@ -81,7 +81,8 @@ std::string EncodedChunks::spool_path(size_t item, int rank) const {
 void EncodedChunks::put(size_t item, const Dims& chunk, std::span<const std::byte> bytes) {
   io::Writer& writer = *writers_[item];
   if (writer.places_chunks() && writer.format().has_chunk_files()) {
-    writer.place(chunk, /*offset=*/0, bytes);
+    const io::PlacedChunk placed = writer.place(chunk, /*offset=*/0, bytes);
+    if (note_) note_(item, placed, bytes);
     return;
   }
   if (writer.places_chunks()) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "quarry/io/format.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::exec {
@@ -16,7 +17,8 @@ SavedOutput::SavedOutput(comm::Communicator& communicator, std::string file, std
   generation_ = parts.generation;
   find_done(parts);
   for (const io::WrittenChunk& chunk : parts.chunks)
-    if (output) output->add_placed(chunk.item, std::span(&chunk.placed, 1));
+    if (output && !items_[chunk.item].writer->format().has_chunk_files())
+      output->add_placed(chunk.item, std::span(&chunk.placed, 1));
   comm::alone(communicator_, [&] {
     journal_.emplace(file_, generation_, communicator_.rank(), [this] { items_.front().writer->sync(); });
   });

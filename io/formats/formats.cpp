@@ -11,6 +11,7 @@
 #include "quarry/io/format.h"
 #include "quarry/io/hdf5/format.h"
 #include "quarry/io/npy/format.h"
+#include "quarry/io/partial.h"
 #include "quarry/io/zarr/format.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
@@ -111,10 +112,10 @@ std::vector<const Format*> formats() { return Registry::instance().all(); }
 void add_format(const Format& format) { Registry::instance().add(format); }
 
 const Format& format_of(const std::string& file) {
-  const bool is_folder = is_known_folder(file);
-  if (!is_folder) check_regular_file(file);
+  const bool is_folder = is_known_folder(file), is_unfinished = !is_folder && is_unfinished_folder(file);
+  if (!is_folder && !is_unfinished) check_regular_file(file);
   // HDF5 files have another signature until then too, and folders no metadata; of others the name says it.
-  if (without_slashes(file).ends_with(".partial"))
+  if (is_unfinished || without_slashes(file).ends_with(".partial"))
     throw local::IoError(fmt::format("'{}' is an unfinished output: the run that was to make it has not ended", file));
   const Format* found = recognising(file);
   if (found == nullptr) found = format_of_extension(file);

@@ -35,6 +35,9 @@ class NpyFormat final : public Format {
                                      bool overwrite) const override {
     return create_npy(file, std::move(specs), overwrite);
   }
+  std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const override {
+    return resume_npy(file, kept);
+  }
   std::shared_ptr<Writer> writer(const std::string& layout) const override { return writer_of(*this, layout); }
 };
 

@@ -23,6 +23,8 @@ std::shared_ptr<Dataset> dataset_of(const Format& format, const std::string& lay
 // --- writing ---
 
 std::unique_ptr<OutputFile> create_npy(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
+// A .npy file that was kept.
+std::unique_ptr<OutputFile> resume_npy(const std::string& file, const std::string& kept);
 std::unique_ptr<OutputFile> create_npz(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
 // Deflated members are made of parts of whole rows.
 void prepare_npz(OutputSpec& spec);

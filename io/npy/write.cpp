@@ -98,6 +98,15 @@ class NpyWriter final : public Writer {
     std::memcpy(out.data(), text.data(), text.size());
     return out.first(text.size());
   }
+  uint32_t checksum_written(const local::Region& region) const override {
+    const int64_t item = local::itemsize(spec_.dtype);
+    const StridedPlace place{offset_, spec_.shape, local::contiguous_strides(spec_.shape, item), item};
+    std::vector<std::byte> bytes(static_cast<size_t>(region.elements() * item));
+    std::vector<std::byte> scratch(static_cast<size_t>(StridedReader::scratch_bytes()));
+    StridedReader(std::make_shared<ByteFile>(path_, ByteFile::Mode::read), place, spec_.object)
+        .read(region, bytes.data(), scratch);
+    return checksum(0, bytes);
+  }
   void sync() const override {
     if (file_) file_->sync();
   }
@@ -147,21 +156,53 @@ class NpyOutput final : public OutputFile {
     if (!overwrite && exists(file))
       throw local::InvalidArgument(fmt::format("'{}' exists; it is replaced only with overwrite", file));
     check_spec(spec);
-    const std::string head = spec.text ? text_member(*spec.text) : header_text(spec.dtype, spec.shape);
+    head_ = spec.text ? text_member(*spec.text) : header_text(spec.dtype, spec.shape);
     const int64_t bytes = spec.text ? 0 : data_bytes(spec);
     place_.emplace(file, static_cast<double>(bytes), Replacement::Content::nothing);
-    const ByteFile made(place_->path(), ByteFile::Mode::write);
-    made.write_at(0, as_bytes(head));
-    made.resize(std::ssize(head) + bytes);
+    made_.emplace(place_->path(), ByteFile::Mode::write);
+    made_->resize(std::ssize(head_) + bytes);
     if (!spec.text)
-      writer_ = std::make_shared<NpyWriter>(npy_format(), std::move(spec), place_->path(), file, std::ssize(head));
+      writer_ = std::make_shared<NpyWriter>(npy_format(), std::move(spec), place_->path(), file, std::ssize(head_));
+  }
+  // Goes on with one that was kept.
+  NpyOutput(const std::string& file, ByteReader kept) : head_(kept.get_string()) {
+    place_.emplace(file, kept.get_string());
+    made_.emplace(place_->path(), ByteFile::Mode::write);
+    clear_head();  // it may have been about to be committed
+    writer_ =
+        std::make_shared<NpyWriter>(npy_format(), deserialize_array(kept), place_->path(), file, std::ssize(head_));
+  }
+
+  std::string keep() override {
+    if (!writer_) throw local::NotSupported("a text cannot be resumed");
+    place_->keep();
+    place_->sync();
+    ByteWriter out;
+    out.put_string(head_);
+    out.put_string(place_->state());
+    serialize_array(writer_->spec(), out);
+    return out.take();
   }
   std::shared_ptr<Writer> writer(size_t /*index*/) override { return writer_; }
   void write_encoded(size_t, const Dims&, std::span<const std::byte>) override { QUARRY_CHECK(false); }
-  void commit() override { place_->commit(); }
+  void commit() override {
+    place_->sync();  // no header before everything else is there
+    made_->write_at(0, as_bytes(head_));
+    try {
+      place_->commit();
+    } catch (...) {  // interrupted, or the file that it was to replace is another one
+      clear_head();
+      throw;
+    }
+  }
 
  private:
+  // Without it no program takes the file for an array.
+  void clear_head() const { made_->write_at(0, std::vector<std::byte>(head_.size())); }
+
+  std::string head_;  // what stands before the data: NumPy's header, or all of a text
   std::optional<Replacement> place_;
+  std::optional<ByteFile> made_;
   std::shared_ptr<NpyWriter> writer_;
 };
 
@@ -359,6 +400,10 @@ std::unique_ptr<OutputFile> create_npy(const std::string& file, std::vector<Outp
   if (!specs[0].filters.empty())
     throw local::InvalidArgument(fmt::format("'{}': a .npy file has no filters; a .npz file has deflate", file));
   return std::make_unique<NpyOutput>(file, std::move(specs[0]), overwrite);
+}
+
+std::unique_ptr<OutputFile> resume_npy(const std::string& file, const std::string& kept) {
+  return std::make_unique<NpyOutput>(file, ByteReader(kept));
 }
 
 std::unique_ptr<OutputFile> create_npz(const std::string& file, std::vector<OutputSpec> specs, bool overwrite) {

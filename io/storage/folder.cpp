@@ -5,11 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
 #include "quarry/io/byte_file.h"
+#include "quarry/io/storage/bytes.h"
+#include "quarry/io/storage/journal.h"
 #include "quarry/io/storage/replacement.h"
 #include "quarry/local/base/error.h"
 
@@ -35,17 +36,47 @@ bool same(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_
 
 }  // namespace
 
-FolderReplacement::FolderReplacement(const std::string& folder, double bytes) : name_(without_slashes(folder)) {
+void FolderReplacement::find_target() {
   target_ = name_;
-  if (const std::unique_ptr<char, void (*)(void*)> real(::realpath(name_.c_str(), nullptr), std::free); real) {
-    target_ = real.get();
-    fresh_ = false;
-    if (::stat(target_.c_str(), &before_) != 0) fail(name_, system_reason(errno));
-    if (!S_ISDIR(before_.st_mode)) fail(name_, "it is a file, and the output is a folder");
-    if (::access(target_.c_str(), R_OK | W_OK | X_OK) != 0) fail(name_, system_reason(errno));
-  }
-  open_alone();
+  const std::optional<std::string> real = real_path(name_);
+  if (!real) return;
+  target_ = *real;
+  fresh_ = false;
+  if (::stat(target_.c_str(), &before_) != 0) fail(name_, system_reason(errno));
+  if (!S_ISDIR(before_.st_mode)) fail(name_, "it is a file, and the output is a folder");
+  if (::access(target_.c_str(), R_OK | W_OK | X_OK) != 0) fail(name_, system_reason(errno));
+}
+
+FolderReplacement::FolderReplacement(const std::string& folder, const std::string& state)
+    : name_(without_slashes(folder)) {
+  find_target();
+  ByteReader in(state);
+  const auto fresh = in.get<bool>();
+  const auto before = in.get<struct stat>(), made = in.get<struct stat>();
+  const auto refuse = [&](const char* why) {
+    throw local::InvalidArgument(fmt::format("the output '{}' cannot be resumed: {}", name_, why));
+  };
+  if (!fresh_ && same(made, before_)) refuse("it is complete");  // killed before what it replaced was removed
+  if (fresh != fresh_) refuse(fresh ? "it was made since" : "it was removed since");
+  if (!fresh && !same(before, before_)) refuse("it was replaced since");
+  open_alone(/*empty=*/false);
+}
+
+std::string FolderReplacement::state() const {
+  struct stat made {};
+  if (::stat(path().c_str(), &made) != 0) fail(name_, fmt::format("'{}': {}", path(), system_reason(errno)));
+  ByteWriter out;
+  out.put(fresh_);
+  out.put(before_);
+  out.put(made);
+  return out.take();
+}
+
+FolderReplacement::FolderReplacement(const std::string& folder, double bytes) : name_(without_slashes(folder)) {
+  find_target();
+  open_alone(/*empty=*/true);
   try {
+    remove_job(path());
     clear();
     const int at = ::open(path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0) fail(name_, system_reason(errno));
@@ -63,13 +94,13 @@ FolderReplacement::~FolderReplacement() {
   ::close(lock_);
 }
 
-void FolderReplacement::open_alone() {
+void FolderReplacement::open_alone(bool empty) {
   const std::string path = target_ + ".partial", lock = path + "/" + kLock;
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
-    if (::mkdir(path.c_str(), fresh_ ? 0777 : 0700) != 0 && errno != EEXIST) fail(name_, system_reason(errno));
+    if (empty && ::mkdir(path.c_str(), fresh_ ? 0777 : 0700) != 0 && errno != EEXIST) fail(name_, system_reason(errno));
     const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 && errno == ENOENT) continue;  // its last owner has just renamed or removed it
+    if (fd < 0 && errno == ENOENT && empty) continue;  // its last owner has just renamed or removed it
     if (fd < 0) fail(name_, fmt::format("'{}': {}", path, system_reason(errno)));
     if (!lock_alone(fd)) {
       ::close(fd);
@@ -80,10 +111,12 @@ void FolderReplacement::open_alone() {
     if (::fstat(fd, &mine) == 0 && ::stat(lock.c_str(), &named) == 0 && same(mine, named)) {
       lock_ = fd;
       try {
-        partial_.emplace(path);
+        partial_.emplace(path, /*kept=*/!empty);
       } catch (...) {  // interrupted
-        ::unlink(lock.c_str());
-        ::rmdir(path.c_str());
+        if (empty) {
+          ::unlink(lock.c_str());
+          ::rmdir(path.c_str());
+        }
         ::close(lock_);
         throw;
       }
@@ -133,6 +166,10 @@ void FolderReplacement::commit() {
   ::fsync(directory);
   ::close(directory);
 }
+
+bool FolderReplacement::is_lock(const std::string& name) { return name == kLock; }
+
+bool is_unfinished_folder(const std::string& path) { return ::access((path + "/" + kLock).c_str(), F_OK) == 0; }
 
 void sync_file_system(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -99,7 +99,11 @@ void sync_folder_of(const std::string& path) {
   if (directory >= 0) ::fsync(directory);
 }
 
-std::string unfinished_path(const std::string& file) { return real_path(file).value_or(file) + ".partial"; }
+std::string unfinished_path(const std::string& file) {
+  std::string path = real_path(file).value_or(file);
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // of a folder
+  return path + ".partial";
+}
 std::string job_path(const std::string& unfinished) { return unfinished + ".job"; }
 std::string states_path(const std::string& unfinished) { return unfinished + ".states"; }
 

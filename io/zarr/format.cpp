@@ -30,6 +30,9 @@ class ZarrFormat final : public Format {
                                      bool overwrite) const override {
     return create_output(file, std::move(specs), overwrite);
   }
+  std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const override {
+    return resume_output(file, kept);
+  }
   std::shared_ptr<Writer> writer(const std::string& layout) const override { return writer_of(layout); }
 };
 

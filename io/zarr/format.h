@@ -22,6 +22,7 @@ std::shared_ptr<Dataset> dataset_of(const std::string& layout);
 // Chunks where there are none, and what can be checked before the folder is looked at.
 void prepare(OutputSpec& spec);
 std::unique_ptr<OutputFile> create_output(const std::string& file, std::vector<OutputSpec> specs, bool overwrite);
+std::unique_ptr<OutputFile> resume_output(const std::string& file, const std::string& kept);
 std::shared_ptr<Writer> writer_of(const std::string& layout);
 
 }  // namespace quarry::io::zarr

@@ -3,7 +3,7 @@
 // Chunks are files, which every rank writes below NAME.partial as it makes them. There is no metadata before the
 // commit, so that what a killed run leaves is no Zarr folder. The commit first gives NAME.partial what stays of NAME,
 // by links, then the metadata of new arrays and groups, that of the root last, and then puts it in NAME's place
-// (docs/adr/0029).
+// (docs/adr/0029). A run that goes on with a NAME.partial finds chunks in their files.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,6 +21,7 @@
 #include "quarry/io/npy/header.h"
 #include "quarry/io/storage/bytes.h"
 #include "quarry/io/storage/folder.h"
+#include "quarry/io/storage/inflate.h"
 #include "quarry/io/storage/objects.h"
 #include "quarry/io/storage/pieces.h"
 #include "quarry/io/storage/runs.h"
@@ -90,7 +91,7 @@ class ZarrWriter final : public Writer {
     for (Part part; cursor.next(part);) {
       const auto put = [&](const ByteFile& file) {
         // The whole chunk, what is beyond the array's edge too; others may be writing other parts of it.
-        if (file.size() < block_bytes_) file.resize(block_bytes_);
+        if (file.size() != block_bytes_) file.resize(block_bytes_);
         Runs runs(file);
         add_part(runs, part, /*offset=*/0, block_, region.count, item_, static_cast<const std::byte*>(from));
         runs.flush();
@@ -125,6 +126,29 @@ class ZarrWriter final : public Writer {
     return {dot(chunk, local::contiguous_strides(grid(), 1)), 0, std::ssize(bytes)};
   }
 
+  uint32_t checksum_written(const local::Region& region) const override {
+    const AscendingRegion ascending(region, spec_.shape);
+    QUARRY_CHECK(ascending.unit_steps() && !ascending.flipped());
+    std::vector<std::byte> bytes(static_cast<size_t>(region.elements() * item_)), part_bytes;
+    std::vector<std::byte> scratch(static_cast<size_t>(StridedReader::scratch_bytes()));
+    const Dims strides = local::contiguous_strides(region.count, item_);
+    const StridedPlace place{0, block_, local::contiguous_strides(block_, item_), item_};
+    PartCursor cursor(ascending, spec_.shape, block_);
+    for (Part part; cursor.next(part);) {
+      part_bytes.resize(static_cast<size_t>(local::element_count(part.count) * item_));
+      StridedReader(written_chunk(coordinates(part.number), block_bytes_), place, spec_.object)
+          .read(local::Region::box(part.first, part.count), part_bytes.data(), scratch);
+      copy_box(part.count, item_, part_bytes.data(), local::contiguous_strides(part.count, item_),
+               bytes.data() + dot(part.at, strides), strides);
+    }
+    return checksum(0, bytes);
+  }
+  uint32_t checksum_written(const PlacedChunk& placed) const override {
+    std::vector<std::byte> bytes(static_cast<size_t>(placed.bytes));
+    written_chunk(coordinates(placed.number), placed.bytes)->read_at(0, bytes);
+    return checksum(0, bytes);
+  }
+
   void sync() const override {
     try {
       sync_file_system(folder_);
@@ -150,6 +174,13 @@ class ZarrWriter final : public Writer {
     return at;
   }
 
+  // Throws IoError where there is no file of the chunk, or it has not so many bytes.
+  std::shared_ptr<const ByteFile> written_chunk(const Dims& chunk, int64_t bytes) const {
+    auto file = std::make_shared<const ByteFile>(folder_ + "/" + keys_.of(chunk), ByteFile::Mode::read);
+    if (file->size() != bytes)
+      throw local::IoError(fmt::format("'{}' has {} bytes, not {}", file->path(), file->size(), bytes));
+    return file;
+  }
   // Calls `use` with the file of a chunk, made where there is none.
   template <class Use>
   void in_chunk(const Dims& chunk, Use&& use) const {
@@ -214,12 +245,51 @@ class ZarrOutput final : public OutputFile {
     choose_version();
     for (const OutputSpec& spec : specs_) {
       codecs_of(spec, version_);
+      metadata_.push_back(spec.is_group ? MetadataFiles() : array_files(spec, version_));
       if (spec.text && version_ == 3)
         throw local::InvalidArgument(fmt::format(
             "cannot create '{}': a Zarr array of version 3 has no text; one of version 2 has", spec.object));
     }
     place_.emplace(file_, unfiltered_bytes(specs_));
     for (const OutputSpec& spec : specs_) writers_.push_back(spec.is_group ? nullptr : make(spec));
+  }
+
+  // Goes on with one that was kept.
+  ZarrOutput(std::string file, ByteReader kept)
+      : file_(std::move(file)), overwrite_(kept.get<bool>()), version_(kept.get<int32_t>()) {
+    place_.emplace(file_, kept.get_string());
+    for (auto left = kept.get<int64_t>(); left > 0; --left) {
+      specs_.push_back(deserialize_array(kept));
+      MetadataFiles& files = metadata_.emplace_back();
+      for (auto count = kept.get<int64_t>(); count > 0; --count) {
+        std::string name = kept.get_string();
+        files.emplace_back(std::move(name), kept.get_string());
+      }
+    }
+    remove_commit("");
+    for (const OutputSpec& spec : specs_) writers_.push_back(make(spec));
+  }
+
+  std::string keep() override {
+    for (const OutputSpec& spec : specs_)
+      if (spec.text || spec.is_group)
+        throw local::NotSupported(fmt::format("writing '{}' cannot be resumed: '{}' is no array", file_, spec.object));
+    place_->keep();
+    sync_file_system(place_->path());
+    ByteWriter out;
+    out.put(overwrite_);
+    out.put<int32_t>(version_);
+    out.put_string(place_->state());
+    out.put<int64_t>(std::ssize(specs_));
+    for (size_t i = 0; i < specs_.size(); ++i) {
+      serialize_array(specs_[i], out);
+      out.put<int64_t>(std::ssize(metadata_[i]));
+      for (const auto& [name, content] : metadata_[i]) {
+        out.put_string(name);
+        out.put_string(content);
+      }
+    }
+    return out.take();
   }
 
   std::shared_ptr<Writer> writer(size_t index) override { return writers_.at(index); }
@@ -234,17 +304,17 @@ class ZarrOutput final : public OutputFile {
     }
     MetadataFiles of_root;
     std::map<std::string, std::map<std::string, Attribute>> groups{{"/", {}}};
-    for (const OutputSpec& spec : specs_) {
+    for (size_t i = 0; i < specs_.size(); ++i) {
+      const OutputSpec& spec = specs_[i];
       for (const std::string& group : groups_above(spec.object)) groups[group];
       if (spec.is_group) {
         groups[spec.object] = spec.attributes;
         continue;
       }
-      const MetadataFiles files = array_files(spec, version_);
       if (spec.object == "/")
-        of_root = files;
+        of_root = metadata_[i];
       else
-        write_metadata(spec.object, files);
+        write_metadata(spec.object, metadata_[i]);
     }
     for (const auto& [group, attributes] : groups) {
       const MetadataFiles files = files_of_group(group, attributes);
@@ -255,6 +325,7 @@ class ZarrOutput final : public OutputFile {
       make_folder(folder_of(place_->path(), group));
       write_metadata(group, files);
     }
+    sync_file_system(place_->path());  // what the root's metadata say is there
     write_metadata("/", of_root);
     place_->commit();
   }
@@ -340,6 +411,29 @@ class ZarrOutput final : public OutputFile {
     if (error) throw local::IoError(fmt::format("cannot read '{}': {}", file_, system_reason(error.value())));
   }
 
+  // Of a run that was killed within its commit, at `place` below NAME.partial ("" or "/g"): all but the chunks of the
+  // arrays that are written. What stays of NAME may have changed since.
+  void remove_commit(const std::string& place) const {
+    const auto leads_to_array = [&](const std::string& path) {
+      return std::ranges::any_of(
+          specs_, [&](const OutputSpec& spec) { return spec.object == path || spec.object.starts_with(path + "/"); });
+    };
+    const bool is_array = std::ranges::any_of(
+        specs_, [&](const OutputSpec& spec) { return spec.object == (place.empty() ? "/" : place); });
+    std::vector<fs::path> removed;
+    std::error_code error;
+    for (fs::directory_iterator at(place_->path() + place, error), end; !error && at != end; at.increment(error)) {
+      const std::string name = at->path().filename().string(), path = place + "/" + name;
+      if (is_array ? is_metadata(name) : !FolderReplacement::is_lock(path.substr(1)) && !leads_to_array(path))
+        removed.push_back(at->path());
+      else if (!is_array && leads_to_array(path))
+        remove_commit(path);
+    }
+    for (const fs::path& path : removed)
+      if (!error) fs::remove_all(path, error);
+    if (error) throw local::IoError(fmt::format("cannot write '{}': {}", file_, system_reason(error.value())));
+  }
+
   MetadataFiles files_of_group(const std::string& group, const std::map<std::string, Attribute>& attributes) const {
     const fs::path folder = folder_of(place_->target(), group);
     if (place_->fresh() || !is_group(node_of(folder))) return group_files(attributes, version_);
@@ -362,6 +456,7 @@ class ZarrOutput final : public OutputFile {
   std::vector<OutputSpec> specs_;
   const bool overwrite_;
   int version_ = kUsualVersion;
+  std::vector<MetadataFiles> metadata_;  // of each array
   std::optional<FolderReplacement> place_;
   std::vector<std::shared_ptr<ZarrWriter>> writers_;  // null of a text or group
 };
@@ -405,6 +500,10 @@ void prepare(OutputSpec& spec) {
 
 std::unique_ptr<OutputFile> create_output(const std::string& file, std::vector<OutputSpec> specs, bool overwrite) {
   return std::make_unique<ZarrOutput>(file, std::move(specs), overwrite);
+}
+
+std::unique_ptr<OutputFile> resume_output(const std::string& file, const std::string& kept) {
+  return std::make_unique<ZarrOutput>(file, ByteReader(kept));
 }
 
 std::shared_ptr<Writer> writer_of(const std::string& layout) {

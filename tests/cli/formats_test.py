@@ -350,7 +350,6 @@ class ZarrOutputs(CliTest):
     def test_what_cannot_be_written(self):
         self.fails(2, "a Zarr array of version 2 has the filters .* and not fletcher32", "eval", "ones(3)", "-o", "o.zarr", "--out-filter", "fletcher32")
         self.fails(2, "a Zarr array of version 3 has the filters .* and not lz4", "eval", "ones(3)", "-o", "o.zarr", "--out-filter", "lz4", "--out-zarr", "3")
-        self.fails(2, "cannot be resumed", "eval", "ones(3)", "-o", "o.zarr", "--resume")
         (self.dir / "f.zarr").write_text("text")
         self.fails(2, "f.zarr is a file, and one of Zarr is a folder", "eval", "ones(3)", "-o", "f.zarr")
         (self.dir / "d.zarr").mkdir()

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -23,6 +24,13 @@ LAYOUTS = {
     "chunked": ["--out-chunks", "100,200"],
     "deflate": ["--out-filter", "shuffle,deflate:1", "--out-chunks", "250,128"],
 }
+# Output and layout.
+OUTPUTS = {
+    **{name: ("o.h5", layout) for name, layout in LAYOUTS.items()},
+    "zarr": ("o.zarr", ["--out-chunks", "100,256"]),
+    "zarr_deflate": ("o.zarr", ["--out-zarr", "3", "--out-filter", "deflate:1", "--out-chunks", "250,128"]),
+    "npy": ("o.npy", []),
+}
 
 
 class Resumed(CliTest):
@@ -35,10 +43,14 @@ class Resumed(CliTest):
         return ["eval", expression, "-i", "x=in.h5:/x", "-o", output, *COMMON, "--chunks", chunks, "--device", device, *more]
 
     def leftovers(self):
-        return sorted(p.name for p in self.dir.iterdir() if p.name.startswith("o.h5."))
+        return sorted(p.name for p in self.dir.iterdir() if p.name.startswith("o.") and ".partial" in p.name)
 
     def journals(self):
-        return {name for name in self.leftovers() if name.startswith("o.h5.partial.job.")}
+        return {name for name in self.leftovers() if ".partial.job." in name}
+
+    def remove(self, name):
+        path = self.dir / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def writing(self, arguments, ranks=0):
         """A run that has begun to write: its ranks have journals beside those of runs before it. No rank is killed earlier: Open MPI's
@@ -69,35 +81,36 @@ class Resumed(CliTest):
     def stopped(self, arguments, ranks=0):
         """A run that reading fails in the middle of; what was written until then is on the device."""
         self.fails(1, "a fault of the test", *arguments, ranks=ranks, env={"QUARRY_FAULT_READ_BYTES": str((24 << 20) // max(ranks, 1))})
-        self.assertIn("o.h5.partial.job", self.leftovers())
+        self.assertIn(arguments[arguments.index("-o") + 1].split(":")[0] + ".partial.job", self.leftovers())
 
     def kill_and_resume(self, layout):
-        process = self.writing([*self.command(*LAYOUTS[layout]), "--stats", "whole.json"])
+        output, options = OUTPUTS[layout]
+        arguments = self.command(*options, output=output)
+        process = self.writing([*arguments, "--stats", "whole.json"])
         begin = time.time()
         _, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 0, err)
         seconds = time.time() - begin
-        expected, tasks = self.contents_of("o.h5"), self.stats("whole.json")["tasks"]
-        os.remove(self.path("o.h5"))
+        expected, tasks = self.contents_of(output), self.stats("whole.json")["tasks"]
+        self.remove(output)
         kills = fewer = 0
         for turn in range(KILLS):
             ranks = self.random.choice([0, 1, 2, 3])
-            arguments = self.command(*LAYOUTS[layout])
             killed = self.killed(arguments, ranks, self.random.uniform(0, seconds))
-            if killed and not (self.dir / "o.h5").exists() and self.random.random() < 0.3:
+            if killed and not (self.dir / output).exists() and self.random.random() < 0.3:
                 killed = self.killed(arguments, self.random.choice([1, 2]), self.random.uniform(0, seconds))
-            complete = (self.dir / "o.h5").exists()
+            complete = (self.dir / output).exists()
             if complete:  # and killed after that, or not at all
-                np.testing.assert_array_equal(self.contents_of("o.h5"), expected)
+                np.testing.assert_array_equal(self.contents_of(output), expected)
             if not killed:
                 self.assertEqual(self.leftovers(), [])
             result = self.run_quarry(*arguments, *(["--overwrite"] if complete else []), "--stats", "s.json", ranks=self.random.choice([0, 1, 2, 3]))
             self.assertEqual(result.status, 0, f"turn {turn}\n{result.err}")
             kills += killed
             fewer += self.stats()["tasks"] < tasks
-            np.testing.assert_array_equal(self.contents_of("o.h5"), expected)
+            np.testing.assert_array_equal(self.contents_of(output), expected)
             self.assertEqual(self.leftovers(), [])
-            os.remove(self.path("o.h5"))
+            self.remove(output)
         print(f"{layout}: {kills} of {KILLS} were killed in time, {fewer} were resumed with fewer tasks", flush=True)
 
     def test_a_run_that_goes_on_is_seen_writing(self):
@@ -112,6 +125,11 @@ class Resumed(CliTest):
 
     def contents_of(self, name):
         """The bytes of the numbers: NaN equals itself."""
+        if name.endswith(".npy"):
+            return np.load(self.path(name)).view(np.uint64)
+        if name.endswith(".zarr"):
+            self.ok("convert", name, "-o", "read.h5", "--overwrite")
+            name = "read.h5"
         return self.read(name).view(np.uint64)
 
     def test_killed_contiguous(self):
@@ -123,25 +141,35 @@ class Resumed(CliTest):
     def test_killed_deflate(self):
         self.kill_and_resume("deflate")
 
+    def test_killed_zarr(self):
+        self.kill_and_resume("zarr")
+
+    def test_killed_zarr_deflate(self):
+        self.kill_and_resume("zarr_deflate")
+
+    def test_killed_npy(self):
+        self.kill_and_resume("npy")
+
     def test_only_what_is_missing_is_done(self):
         """Half of the chunks are there when the run ends: those are not made again."""
-        for layout, ranks in [("contiguous", 0), ("deflate", 0), ("deflate", 2)]:
-            arguments = self.command(*LAYOUTS[layout], expression="exp(random.normal(size=(12000, 512)) * x)")
+        for layout, ranks in [("contiguous", 0), ("deflate", 0), ("deflate", 2), ("zarr", 0), ("zarr", 2), ("zarr_deflate", 2), ("npy", 2)]:
+            output, options = OUTPUTS[layout]
+            arguments = self.command(*options, output=output, expression="exp(random.normal(size=(12000, 512)) * x)")
             self.ok(*arguments, "--stats", "whole.json")
-            expected, whole = self.contents_of("o.h5"), self.stats("whole.json")
-            os.remove(self.path("o.h5"))
+            expected, whole = self.contents_of(output), self.stats("whole.json")
+            self.remove(output)
             self.stopped(arguments, ranks)
             result = self.ok(*arguments, "--stats", "s.json", ranks=2 - ranks)
             now = self.stats()
             self.assertLess(now["read_bytes"], 0.8 * whole["read_bytes"], result.err)
             self.assertLess(now["written_bytes"], 0.8 * whole["written_bytes"])
-            np.testing.assert_array_equal(self.contents_of("o.h5"), expected)
+            np.testing.assert_array_equal(self.contents_of(output), expected)
             self.assertEqual(self.leftovers(), [])
-            os.remove(self.path("o.h5"))
+            self.remove(output)
 
-    def interrupted(self, *more, ranks=0, number=signal.SIGTERM):
-        process = self.start(*self.command(*more, expression=LONG), ranks=ranks)
-        self.wait_until_computing(process)
+    def interrupted(self, *more, ranks=0, number=signal.SIGTERM, output="o.h5"):
+        process = self.start(*self.command(*more, expression=LONG, output=output), ranks=ranks)
+        self.wait_until_computing(process, output)
         process.send_signal(number)
         out, err = process.communicate(timeout=TIMEOUT)
         return process.returncode, err
@@ -163,6 +191,27 @@ class Resumed(CliTest):
             for arguments in [["info", "copy.h5"], ["eval", "sum(x)", "-i", "x=copy.h5:/result"]]:
                 self.fails(2, "unfinished output", *arguments)
             os.remove(self.path("copy.h5"))
+
+    def test_sigterm_saves_other_formats(self):
+        for output in ["o.zarr", "o.npy"]:
+            status, err = self.interrupted(output=output)
+            self.assertEqual(status, 75, err)
+            self.assertIn("the same command goes on", err)
+            unfinished, copy = output + ".partial", output.replace("o", "copy", 1)
+            self.assertIn(unfinished, self.leftovers())
+            self.assertFalse((self.dir / output).exists())
+            for name, pattern in [(unfinished, "unfinished output"), (copy, "unfinished output" if output == "o.zarr" else "damaged: it does not begin as a NumPy file")]:
+                if name == copy:
+                    os.rename(self.path(unfinished), self.path(copy))
+                for arguments in [["info", name], ["verify", name], ["diff", name, "in.h5"], ["convert", name, "-o", "c.h5"], ["eval", "sum(x)", "-i", f"x={name}:/result"]]:
+                    result = self.run_quarry(*arguments)
+                    self.assertNotEqual(result.status, 0, arguments)
+                    self.assertRegex(result.err, pattern)
+            if output == "o.npy":
+                self.assertRaises(ValueError, np.load, self.path(copy))
+            self.remove(copy)
+            for name in self.leftovers():
+                self.remove(name)
 
     def test_generated_data_go_on(self):
         arguments = ["generate", "market", "--rows", 40000, "--cols", 1000, "--factors", 3, "--filter", "deflate:1", *COMMON]
@@ -235,8 +284,89 @@ class Resumed(CliTest):
         self.ok(*arguments, ranks=2)
         np.testing.assert_array_equal(self.contents_of("o.h5"), expected)
 
+    def test_other_runs_of_other_formats_are_refused_by_name(self):
+        for layout, cases in {
+            "zarr": [
+                ("the chunks in the file of /result", ["--out-chunks", "100,128"], "o.zarr"),
+                ("the filter of /result is", [*OUTPUTS["zarr"][1], "--out-filter", "deflate:1"], "o.zarr"),
+                ("the format's version of /result is 3 and was the usual one", [*OUTPUTS["zarr"][1], "--out-zarr", "3"], "o.zarr"),
+                ("the shape of /other is .* and was not there", OUTPUTS["zarr"][1], "o.zarr:/other"),
+            ],
+            "npy": [],
+        }.items():
+            output, options = OUTPUTS[layout]
+            self.stopped(self.command(*options, output=output))
+            left = self.leftovers()
+            for pattern, more, name in cases:
+                self.fails(2, f"unfinished output '{output}' is of another run: .*{pattern}", *self.command(*more, output=name))
+            self.fails(2, "the expression of /result", *self.command(*options, expression=EXPRESSION + " + 1", output=output))
+            os.utime(self.path("in.h5"), ns=(len(layout), len(layout)))
+            self.fails(2, "input in.h5:/x is .* bytes changed at", *self.command(*options, output=output))
+            self.assertEqual(self.leftovers(), left)
+            # Without --resume a run begins anew and takes away what is left.
+            self.ok(*[word for word in self.command(*options, output=output) if word != "--resume"])
+            self.assertEqual(self.leftovers(), [])
+
+    def test_a_folder_that_is_there_stays_until_the_end(self):
+        self.ok("eval", "ones(10)", "-o", "o.zarr:/g/old")
+        self.ok("eval", "zeros(7)", "-o", "o.zarr:/g/new")
+        before = self.tree("o.zarr")
+        arguments = [*self.command(*OUTPUTS["zarr"][1], output="o.zarr/:/g/new"), "--overwrite"]
+        self.fails(1, "a fault of the test", *arguments, ranks=2, env={"QUARRY_FAULT_READ_BYTES": str(12 << 20)})
+        self.assertEqual(self.tree("o.zarr"), before)
+        self.fails(2, "is of another run: the shape of /h is", *self.command(*OUTPUTS["zarr"][1], output="o.zarr:/h"))
+        # What is added meanwhile stays too; what a commit that was killed has put there does not.
+        (self.dir / "o.zarr/g/older").mkdir()
+        for name in [".zarray", "0"]:
+            shutil.copy(self.dir / "o.zarr/g/old" / name, self.dir / "o.zarr/g/older" / name)
+        (self.dir / "o.zarr.partial/gone").mkdir()
+        for name in [".zgroup", "g/.zgroup", "g/new/.zarray", "gone/.zgroup"]:
+            (self.dir / "o.zarr.partial" / name).write_text('{"zarr_format": 2}')
+        self.ok(*arguments)
+        self.assertEqual(sorted(p.name for p in (self.dir / "o.zarr").iterdir()), [".zgroup", "g"])
+        self.assertEqual(sorted(p.name for p in (self.dir / "o.zarr/g").iterdir() if not p.name.startswith(".")), ["new", "old", "older"])
+        self.assertEqual(self.evaluate("sum(x) + sum(y)", "-i", "x=o.zarr:/g/old", "-i", "y=o.zarr:/g/older"), "20.0")
+        self.ok(*self.command(output="whole.h5"))
+        self.ok("convert", "o.zarr", "-o", "c.h5")
+        np.testing.assert_array_equal(self.read("c.h5", "g/new").view(np.uint64), self.contents_of("whole.h5"))
+        self.assertEqual(self.leftovers(), [])
+        # A folder that another one has replaced since is not replaced, nor one that was made.
+        self.fails(1, "a fault of the test", *arguments, env={"QUARRY_FAULT_READ_BYTES": str(24 << 20)})
+        shutil.copytree(self.path("o.zarr"), self.path("other"))
+        os.rename(self.path("o.zarr"), self.path("kept"))
+        os.rename(self.path("other"), self.path("o.zarr"))
+        self.fails(2, "'o.zarr' cannot be resumed: it was replaced since", *arguments)
+        # A run that is killed when it has put the new folder in its place, before it has removed the old one.
+        self.remove("o.zarr")
+        os.rename(self.path("o.zarr.partial"), self.path("o.zarr"))
+        os.rename(self.path("kept"), self.path("o.zarr.partial"))
+        (self.dir / "o.zarr/.zgroup").write_text('{"zarr_format": 2}')
+        self.fails(2, "'o.zarr' cannot be resumed: it is complete", *arguments)
+
+    def tree(self, name):
+        return {str(p.relative_to(self.dir)): p.read_bytes() for p in sorted((self.dir / name).rglob("*")) if p.is_file()}
+
+    def test_damaged_chunk_files_are_made_again(self):
+        """Changed, cut off, too long, and gone."""
+        for layout in ["zarr", "zarr_deflate"]:
+            output, options = OUTPUTS[layout]
+            arguments = self.command(*options, output=output, expression="exp(random.normal(size=(12000, 512)) * x)")
+            self.ok(*arguments)
+            expected = self.contents_of(output)
+            self.remove(output)
+            self.stopped(arguments)
+            files = sorted(p for p in (self.dir / "o.zarr.partial/result").rglob("*") if p.is_file())
+            self.assertGreater(len(files), 20)
+            files[3].write_bytes(b"damaged" + files[3].read_bytes()[7:])
+            os.truncate(files[7], 100)
+            files[11].write_bytes(files[11].read_bytes() + b"more")
+            files[15].unlink()
+            self.ok(*arguments, ranks=2)
+            np.testing.assert_array_equal(self.contents_of(output), expected)
+            self.remove(output)
+
     def test_formats_that_cannot_be_resumed(self):
-        for name, pattern in [("o.npy", "cannot be resumed"), ("o.csv", "cannot be resumed")]:
+        for name, pattern in [("o.npz", "cannot be resumed"), ("o.csv", "cannot be resumed")]:
             self.fails(2, pattern, "eval", "ones((3, 2))", "-o", name, "--resume")
         self.assertEqual([p.name for p in self.dir.iterdir()], ["in.h5"])
         self.fails(2, "--resume needs an output", "eval", "1", "--resume")
@@ -247,14 +377,21 @@ class Resumed(CliTest):
                 self.ok("eval", expression, "-o", "o.h5", "--resume", "--overwrite", *more, ranks=2)
                 self.assertEqual(self.read("o.h5").shape, shape)
                 self.assertEqual(self.leftovers(), [])
+                for name in ["o.zarr"] if more else ["o.zarr", "o.npy"]:
+                    self.ok("eval", expression, "-o", name, "--resume", "--overwrite", *more, ranks=2)
+                    self.ok("diff", name, "o.h5")
+                    self.assertEqual(self.leftovers(), [])
 
     def test_two_runs_at_once(self):
-        process = self.start(*self.command(expression=LONG))
-        self.wait_until_computing(process)
-        self.fails(2, "another process is writing", *self.command(expression=LONG))
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=TIMEOUT)
-        self.assertEqual(process.returncode, 75)
+        for output in ["o.h5", "o.zarr"]:
+            process = self.start(*self.command(expression=LONG, output=output))
+            self.wait_until_computing(process, output)
+            self.fails(2, "another process is writing", *self.command(expression=LONG, output=output))
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=TIMEOUT)
+            self.assertEqual(process.returncode, 75)
+            for name in self.leftovers():
+                self.remove(name)
 
     def test_a_full_disk_can_be_emptied(self):
         """A file size limit stands for it."""
