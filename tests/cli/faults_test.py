@@ -11,9 +11,10 @@ import signal
 import subprocess
 import time
 
-from support import QUARRY, CliTest, core_share, main, np, slowness
+from support import QUARRY, CliTest, core_share, h5py, main, np, slowness
 
 FAULTS = pathlib.Path(QUARRY).with_name("mpi_faults")  # tests/mpi/faults.cpp
+FAULTY_WRITES = pathlib.Path(QUARRY).parent.parent / "lib" / "libquarry_faulty_writes.so"
 CALLS = ["sum", "mean", "product", "persist", "rechunk", "to_host", "store", "open", "quantile", "unique", "statistics", "rng", "explain"]
 OF_KIND = {"read": "read", "copy": "rechunk", "compute": "sum", "receive": "rechunk", "write": "write", "host": "read", "any": "product"}  # a call with such tasks on every rank
 KINDS = {"cpu": [kind for kind in OF_KIND if kind != "read"], "emulated": list(OF_KIND)}  # of tasks
@@ -22,6 +23,7 @@ REPEATED = ["sum", "product", "persist", "rechunk", "to_host", "quantile", "uniq
 CHECKED_MEMORY = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.malloc.check=3", "MALLOC_PERTURB_": "165"}
 LIMIT = int(os.environ.get("FAULT_LIMIT", "5"))  # seconds from the fault to the error, on an idle machine
 HANGS = 60
+ROUNDS = 2  # calls before the fault, or the one that a fault may come in
 
 
 def shared_memory():
@@ -33,17 +35,17 @@ class Faults(CliTest):
         super().setUp()
         self.write("faults_input.h5", x=np.ones((400, 300)))
 
-    def run_faults(self, how, rank, others, ranks, device="cpu", delay=0, task=""):
-        """Its messages by rank. task: what QUARRY_FAULT_TASK is for that rank."""
-        env = {"QUARRY_DEVICE": device, "QUARRY_HOST_MEMORY": "64MiB", "QUARRY_RANK_TIMEOUT": "2", **CHECKED_MEMORY}
+    def run_faults(self, how, rank, others, ranks, device="cpu", delay=0, alone=None, everywhere=None):
+        """Its messages by rank. alone: what the environment of that rank has more, a fault that comes within a call; everywhere: that of all."""
+        env = {"QUARRY_DEVICE": device, "QUARRY_HOST_MEMORY": "64MiB", "QUARRY_RANK_TIMEOUT": "2", **CHECKED_MEMORY, **(everywhere or {})}
         # The launcher is not to end the others before they have spoken; but it waits for ever for one that was killed.
         if how not in ("kill", "stop"):
             env["OMPI_MCA_orte_abort_on_non_zero_status"] = "0"
-        if task:
-            of_ranks = [{"QUARRY_FAULT_TASK": task if r == rank else ""} for r in range(ranks)]
-            process = self.start("task", rank, others, 2, 0, ranks=1, env={**env, **of_ranks[0]}, beside=of_ranks[1:], program=FAULTS)
+        if alone:
+            of_ranks = [alone if r == rank else {name: env.get(name, "") for name in alone} for r in range(ranks)]
+            process = self.start("signals" if how == "signals" else "task", rank, others, ROUNDS, 0, ranks=1, env={**env, **of_ranks[0]}, beside=of_ranks[1:], program=FAULTS)
         else:
-            process = self.start(how, rank, others, 2, delay, ranks=ranks, env=env, program=FAULTS)
+            process = self.start(how, rank, others, ROUNDS, delay, ranks=ranks, env=env, program=FAULTS)
         lines, stopped = "", how == "stop"
         begin = time.time()
         try:
@@ -81,13 +83,13 @@ class Faults(CliTest):
                 continue
         return found
 
-    def ends(self, how, rank, others, ranks=2, device="cpu", delay=0, pattern=None, task=""):
+    def ends(self, how, rank, others, ranks=2, device="cpu", delay=0, pattern=None, alone=None, everywhere=None):
         """Every rank but the one that fails meets a CommError in time, which names that one; a call that is unlike, that one too."""
-        text = self.run_faults(how, rank, others, ranks, device, delay, task)
-        what = f"{how} {rank} {others} on {ranks} ranks, {device}, {delay} us, {task}\n{text}"
+        text = self.run_faults(how, rank, others, ranks, device, delay, alone, everywhere)
+        what = f"{how} {rank} {others} on {ranks} ranks, {device}, {delay} us, {alone}\n{text}"
         met = {int(r): (kind, float(seconds), said) for r, kind, seconds, said in re.findall(r"rank (\d+) met (\w+) after (\S+) s: (.*)", text)}
-        error = "Error" if task and how == "throw" else "CommError"
-        expected = [r for r in range(ranks) if r != rank or how in CALLS or error == "Error"]
+        error = "IoError" if alone and how == "throw" else "CommError"
+        expected = [r for r in range(ranks) if r != rank or how in CALLS or error == "IoError"]
         if how in ("kill", "stop"):  # the launcher ends the others, on a busy machine before any speaks
             if not set(met) & set(expected):
                 self.assertRegex(text, rf"mpirun noticed that process rank {rank} .* exited on signal 9", what)
@@ -150,7 +152,34 @@ class Faults(CliTest):
 
     def task_ends(self, how, kind, when, number, rank, others, **options):
         pattern = "a fault that a test asked for" if how == "throw" else None
-        return self.ends(how, rank, others, pattern=pattern, task=f"{how},{kind},{when},{number}", **options)
+        return self.ends(how, rank, others, pattern=pattern, alone={"QUARRY_FAULT_TASK": f"{how},{kind},{when},{number}"}, **options)
+
+    def test_a_write_that_fails(self):
+        """Of a chunk, of a part of the index, and of what the first rank writes at the end: every rank meets the same error, and the file that is there stays."""
+        even = {"QUARRY_BALANCE": "off"}  # every run writes the same on each rank
+        for libver, rank, ranks in [("earliest", 1, 2), ("earliest", 0, 2), ("latest", 1, 2), ("latest", 2, 3)]:
+            name = self.path(f"faults_{rank}.h5")
+            with h5py.File(name, "w", libver=libver) as file:
+                file["old"] = np.arange(100)
+            before = self.contents(name)
+
+            def fault(how, number):
+                return {"LD_PRELOAD": f"{CHECKED_MEMORY['LD_PRELOAD']}:{FAULTY_WRITES}", "FAULTY_WRITES": f"{how},{number},.partial", "FAULTY_WRITES_COUNT": self.path("count")}
+
+            said = self.run_faults("signals", rank, "index", ranks, alone=fault("count", 0), everywhere=even)
+            self.assertEqual(said.count("ended with 0"), ranks, said)
+            self.assertEqual(self.keys(name), ["old", "result"])
+            pathlib.Path(name).write_bytes(before)
+            last = int(self.contents("count")) // ROUNDS
+            self.assertGreater(last, 4800 // ranks // 2)
+            ends = range(last - 4 * (rank == 0), last + 1)
+            for how, reason, numbers in [("full", "no space left on device", [1, last // 2, *ends]), ("broken", "Input/output error", [last])]:
+                for number in numbers:
+                    # No task writes the index.
+                    pattern = f"^(writing|cannot (write|sync)) .*{reason}" if number == last else reason
+                    self.ends("throw", rank, "index", ranks, pattern=pattern, alone=fault(how, number), everywhere=even)
+                    self.assertEqual(self.contents(name), before)
+                    self.assertEqual([left for left in os.listdir(self.dir) if "partial" in left], [])
 
     def test_every_kind_of_task(self):
         for device, when in [("cpu", "begin"), ("cpu", "end"), ("emulated", "begin"), ("emulated", "end")]:

@@ -1,6 +1,7 @@
 """A run that ends too early leaves an output that the same command goes on with, on any number of ranks."""
 
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -11,8 +12,9 @@ import unittest
 
 import h5py
 
-from support import TIMEOUT, CliTest, main, np
+from support import QUARRY, TIMEOUT, CliTest, main, np
 
+FAULTY_WRITES = pathlib.Path(QUARRY).parent.parent / "lib" / "libquarry_faulty_writes.so"
 KILLS = int(os.environ.get("KILLS", "4"))  # per case
 COLUMNS = 512
 # Generated numbers and what is read, each row beside the means of all: results of reductions go to all ranks.
@@ -405,6 +407,25 @@ class Resumed(CliTest):
             self.assertEqual(self.read("o.h5").shape, (12000, COLUMNS))
             self.assertEqual(self.leftovers(), [])
             os.remove(self.path("o.h5"))
+
+
+    def test_writes_that_fail(self):
+        """Of a rank's journal and of a chunk: the run ends with that error, and the next one goes on."""
+        for layout, end, ranks in [("deflate", "o.h5.partial.job.0.1", 2), ("zarr", "o.zarr.partial.job.0.1", 2), ("zarr", "o.zarr.partial/result/60.1", 0), ("zarr_deflate", "o.zarr.partial/result/c/24/1", 2), ("npy", "o.npy.partial", 2)]:
+            output, options = OUTPUTS[layout]
+            arguments = self.command(*options, output=output)
+            self.ok(*arguments)
+            expected = self.contents_of(output)
+            self.remove(output)
+            for how, reason in [("full", "no space left on device"), ("broken", "Input/output error")]:
+                number = 10 if layout == "npy" else 1
+                self.fails(1, reason, *arguments, ranks=ranks, env={"LD_PRELOAD": str(FAULTY_WRITES), "FAULTY_WRITES": f"{how},{number},{end}"})
+                self.assertIn(output + ".partial", self.leftovers())
+                self.assertFalse((self.dir / output).exists())
+                self.ok(*arguments, ranks=2 - ranks)
+                np.testing.assert_array_equal(self.contents_of(output), expected)
+                self.assertEqual(self.leftovers(), [])
+                self.remove(output)
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs a user who may mount")

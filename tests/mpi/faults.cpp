@@ -58,6 +58,13 @@ const std::map<std::string, Call>& calls() {
       {"to_host", [](World& w) { w.kept.to_host(); }},
       {"store", [](World& w) { (w.x + 1).to_hdf5(w.file, "result"); }},
       {"write", [](World& w) { qy::to_hdf5(w.file, "result", w.x + 1, {.overwrite = true}); }},
+      // So many chunks that every rank writes a part of their index.
+      {"index",
+       [](World& w) {
+         const qy::StoreOptions options{
+             .overwrite = true, .chunks = qy::Dims{5, 5}, .filters = {{qy::io::Filter::Kind::deflate, 1, "deflate"}}};
+         qy::to_hdf5(w.file, "result", w.x + 1, options);
+       }},
       {"read", [](World& /*w*/) { qy::sum(qy::open_hdf5("faults_input.h5", "x") + 1).to_host(); }},
       {"open", [](World& /*w*/) { qy::open_hdf5("faults_input.h5", "x"); }},
       {"quantile", [](World& w) { qy::quantile(w.x, 0.3).to_host(); }},
@@ -167,6 +174,8 @@ int main(int argc, char** argv) {
     return status;
   } catch (const qy::local::CommError& error) {
     return met("CommError", error.what());
+  } catch (const qy::local::IoError& error) {
+    return met("IoError", error.what());
   } catch (const qy::local::OutOfMemory& error) {
     return met("OutOfMemory", error.what());
   } catch (const qy::local::Cancelled& error) {
