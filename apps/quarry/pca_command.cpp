@@ -12,6 +12,9 @@
 #include "quarry/apps/quarry/pca.h"
 #include "quarry/apps/quarry/text.h"
 #include "quarry/chunked/api/creation.h"
+#include "quarry/chunked/api/outputs.h"
+#include "quarry/io/format.h"
+#include "quarry/io/saved_job.h"
 
 namespace quarry::apps {
 
@@ -23,7 +26,28 @@ struct PcaOptions {
   CommonOptions common;
   std::string input, output, missing;
   int64_t components = 0;
-  bool standardise = false, overwrite = false;
+  bool standardise = false, overwrite = false, resume = false;
+};
+
+// The results of passes over the data that a later run finds (detail::stored_step()).
+class SavedPasses {
+ public:
+  explicit SavedPasses(std::string output) : output_(std::move(output)) { io::begin_unfinished_job(); }
+  // As Keep.
+  std::vector<Array> keep(const std::string& pass, std::span<const Array> arrays) {
+    std::vector<Array> kept = detail::stored_step(output_, pass, arrays);
+    has_kept_ = true;
+    return kept;
+  }
+  // The data are none for this command: no later run can go on.
+  void give_up(Job& job) const {
+    if (has_kept_ && job.root()) io::remove_saved_steps(output_);
+  }
+  static void complete() { io::complete_unfinished_job(); }
+
+ private:
+  const std::string output_;
+  bool has_kept_ = false;
 };
 
 // The matrix of columns^2 entries, its eigenvectors and the solver's workspace have to be on one device.
@@ -100,12 +124,18 @@ int pca(const PcaOptions& options, Job& job) {
                                           "/components", "/scores"};
   const FileObject output = parse_output(options.output);
   if (!output.object.empty()) throw InvalidArgument("pca's -o takes a file, not '" + options.output + "'");
-  const StoreOptions store_options = options.common.store(options.overwrite);
+  StoreOptions store_options = options.common.store(options.overwrite);
+  store_options.resume = options.resume;
   const auto rows = static_cast<double>(data.shape(0)), columns = static_cast<double>(data.shape(1));
   const auto k = static_cast<double>(options.components);
   // Filtered, they may be smaller.
   const double bytes = store_options.filters.empty() ? 8 * (2 * columns + 2 * k + k * columns + rows * k) : 0;
-  job.on_root([&] { check_output(output.file, paths, options.overwrite, bytes); });
+  job.on_root([&] {
+    const io::Format& format = io::format_to_write(output.file);
+    if (options.resume && !format.can_resume())
+      throw local::NotSupported(fmt::format("--resume: outputs of the format {} cannot be resumed", format.name()));
+    check_output(output.file, paths, options.overwrite, options.resume ? 0 : bytes);  // what is kept has taken its room
+  });
   job.note_inputs(std::vector<std::string>{options.input});
   if (options.common.plan()) {
     print_plans(options, job, data);
@@ -116,8 +146,20 @@ int pca(const PcaOptions& options, Job& job) {
                                     local::name(data.dtype()), format_bytes(data.nbytes())));
   job.note_fact("chunks", data.chunks().to_string());
   job.step("1/3 means and deviations");
-  const ColumnStatistics statistics = column_statistics(data, options.input, options.missing == "mean");
-  if (options.standardise) check_deviations(statistics, options.input);
+  std::optional<SavedPasses> saved;
+  Keep keep;
+  if (options.resume) {
+    saved.emplace(output.file);
+    keep = [&](const std::string& pass, std::span<const Array> arrays) { return saved->keep(pass, arrays); };
+  }
+  ColumnStatistics statistics;
+  try {
+    statistics = column_statistics(data, options.input, options.missing == "mean", keep);
+    if (options.standardise) check_deviations(statistics, options.input);
+  } catch (const InvalidArgument&) {
+    if (saved) saved->give_up(job);
+    throw;
+  }
   if (job.root() && statistics.missing > 0) {
     fmt::print("{} NaN replaced by their column's mean\n", format_count(statistics.missing));
   }
@@ -129,11 +171,12 @@ int pca(const PcaOptions& options, Job& job) {
                 /*write=*/false);
   Components components;
   try {
-    if (std::optional<Components> small = small_side_components(z, options.components)) {
+    if (std::optional<Components> small = small_side_components(z, options.components, keep)) {
       components = std::move(*small);
     } else {
       const Components large = principal_components(z, options.components);
-      const std::vector<Array> kept = persist(std::vector<Array>{large.variance, large.ratio, large.components});
+      const std::vector<Array> wanted{large.variance, large.ratio, large.components};
+      const std::vector<Array> kept = keep ? keep("components", wanted) : persist(wanted);
       components = {kept[0], kept[1], kept[2]};
     }
   } catch (const local::BudgetError& error) {
@@ -144,6 +187,7 @@ int pca(const PcaOptions& options, Job& job) {
   job.step("3/3 scores");
   const Array projected = scores(z, components);
   job.note_plan("scores", std::span(&projected, 1), /*write=*/true);
+  const std::vector<NdArray> shown = to_host(std::vector<Array>{components.variance, components.ratio});
   store(output.file,
         {{paths[0], statistics.mean},
          {paths[1], statistics.deviation},
@@ -152,7 +196,7 @@ int pca(const PcaOptions& options, Job& job) {
          {paths[4], components.components},
          {paths[5], projected}},
         store_options);
-  const std::vector<NdArray> shown = to_host(std::vector<Array>{components.variance, components.ratio});
+  if (saved) saved->complete();
   if (job.root()) print_table(shown[0], shown[1]);
   note_results(job, shown[0], shown[1]);
   return 0;
@@ -176,6 +220,10 @@ RunCommand add_pca_command(CLI::App& parser) {
       ->required()
       ->type_name("OUT.h5");
   command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
+  command->add_flag(
+      "--resume", options->resume,
+      "Keep what is done where the run ends early, and go on with what an earlier run of the same command "
+      "has kept, on any number of ranks");
   add_common_options(*command, options->common);
   return [options](int& argc, char**& argv) {
     return run_job(options->common, argc, argv, [&](Job& job) { return pca(*options, job); });

@@ -304,9 +304,32 @@ void check_dims(const std::vector<std::string>& dims, const std::vector<ma::Fill
   throw local::InvalidArgument(fmt::format("there are {} names of axes, and no array of so many", dims.size()));
 }
 
-// `own` is empty, or has what belongs to each item.
+// Whether an earlier run has completed the step that makes `file`. Throws InvalidArgument where that was another run.
+bool is_step_there(const std::string& file, const io::JobDescription& description, const comm::Call& call) {
+  comm::Communicator& communicator = Runtime::current().communicator();
+  std::array<int64_t, 1> there{0};
+  std::exception_ptr error;
+  if (communicator.rank() == 0) {
+    try {
+      const std::optional<io::JobDescription> made = io::find_saved_step(file);
+      if (made)
+        io::check_same_job(file, *made, description);
+      else
+        io::save_step(file, description);
+      there[0] = made ? 1 : 0;
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  comm::agree(communicator, error, call);
+  communicator.all_reduce(there, comm::ReduceOp::max);
+  return there[0] != 0;
+}
+
+// `own` is empty, or has what belongs to each item; `is_step`: the file is the result of a step.
 void store_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options,
-                 const std::vector<detail::OutputItem>& own = {}, const detail::GroupAttributes& groups = {}) {
+                 const std::vector<detail::OutputItem>& own = {}, const detail::GroupAttributes& groups = {},
+                 bool is_step = false) {
   Runtime& runtime = Runtime::current();
   comm::Communicator& communicator = runtime.communicator();
   const io::Format& format = format_on_rank_0(file, communicator);
@@ -346,17 +369,22 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   plan::Plan plan = exec::make_plan(nodes_of(arrays));
   const comm::Call call{"store", plan.hash + std::hash<std::string>()(file),
                         [&] { return fmt::format("{} to {}", exec::title_of(plan), file); }};
+  const io::JobDescription description =
+      options.resume && communicator.rank() == 0 ? description_of(format, specs, arrays, plan) : io::JobDescription();
+  if (is_step && is_step_there(file, description, call)) return;
   std::unique_ptr<io::OutputFile> output;
   const auto open = [&] {
     const auto saved = options.resume ? io::find_saved_job(file) : std::nullopt;
-    const io::JobDescription description = description_of(format, specs, arrays, plan);
     if (saved) {
       io::check_same_job(file, saved->description, description);
       output = format.resume(file, saved->kept);
       resumed = true;
     } else {
       output = format.create(file, with_groups(specs, groups, format), options.overwrite);
-      if (options.resume) io::save_job(file, {description, output->keep()});
+      if (options.resume)
+        io::save_job(file, {description, output->keep()});
+      else
+        io::remove_saved_steps(file);
     }
   };
   const std::vector<std::shared_ptr<io::Writer>> writers = open_writers(output, items.size(), call, open);
@@ -562,6 +590,18 @@ void detail::store_outputs(const std::string& file, const std::vector<OutputItem
   for (const OutputItem& item : items) filled.push_back(item.filled);
   if (sparse::is_matrix_market(file)) return store_matrix(file, filled, {.overwrite = options.overwrite});
   store_items(file, filled, options, items, groups);
+}
+
+std::vector<Array> detail::stored_step(const std::string& file, const std::string& step,
+                                       std::span<const Array> arrays) {
+  const std::string path = fmt::format("{}/{}.h5", io::saved_steps_folder(file), step);
+  std::vector<ma::FilledItem> items;
+  for (const Array& array : arrays) items.push_back({{fmt::format("/{}.{}", step, items.size()), array}});
+  store_items(path, items, {.overwrite = true, .resume = true}, {}, {}, /*is_step=*/true);
+  std::vector<Array> stored;
+  for (size_t i = 0; i < arrays.size(); ++i)
+    stored.push_back(open_hdf5(path, items[i].item.path).rechunk(arrays[i].chunks()));
+  return stored;
 }
 
 void to_hdf5(const std::string& file, const std::string& object, const Array& array, const StoreOptions& options) {

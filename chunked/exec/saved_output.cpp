@@ -124,7 +124,9 @@ void SavedOutput::flush() { journal_->flush(); }
 void SavedOutput::complete() {
   journal_->complete();
   journal_.reset();
-  if (communicator_.rank() == 0) io::remove_saved_job(file_);
+  if (communicator_.rank() != 0) return;
+  io::remove_saved_job(file_);
+  io::remove_saved_steps(file_);
 }
 
 }  // namespace quarry::exec

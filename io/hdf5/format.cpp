@@ -50,6 +50,7 @@ class Hdf5Format final : public Format {
     finish_change(file);
     return change_output(file, specs);
   }
+  bool can_resume() const override { return true; }
   std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const override {
     return resume_output(file, kept);
   }

@@ -35,6 +35,7 @@ class NpyFormat final : public Format {
                                      bool overwrite) const override {
     return create_npy(file, std::move(specs), overwrite);
   }
+  bool can_resume() const override { return true; }
   std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const override {
     return resume_npy(file, kept);
   }

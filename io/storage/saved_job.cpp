@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 
 #include "quarry/io/storage/bytes.h"
 #include "quarry/io/storage/inflate.h"
@@ -18,9 +19,28 @@ using local::Dims;
 
 namespace {
 
+constexpr const char* kMade = ".made";
+
 std::atomic<int> unfinished{0};  // jobs of this process
 
 std::string job_of(const std::string& file) { return job_path(unfinished_path(file)); }
+
+void put_description(const JobDescription& description, ByteWriter& out) {
+  out.put<int64_t>(std::ssize(description));
+  for (const auto& [name, value] : description) {
+    out.put_string(name);
+    out.put_string(value);
+  }
+}
+
+JobDescription get_description(ByteReader& in) {
+  JobDescription description;
+  for (auto left = in.get<int64_t>(); left > 0; --left) {
+    std::string name = in.get_string();
+    description.emplace_back(std::move(name), in.get_string());
+  }
+  return description;
+}
 
 std::string encode(const WrittenChunk& written) {
   ByteWriter out;
@@ -67,25 +87,44 @@ std::optional<SavedJob> find_saved_job(const std::string& file) {
   ByteReader in(records[0]);
   SavedJob saved;
   saved.kept = in.get_string();
-  for (auto left = in.get<int64_t>(); left > 0; --left) {
-    std::string name = in.get_string();
-    saved.description.emplace_back(std::move(name), in.get_string());
-  }
+  saved.description = get_description(in);
   return saved;
 }
 
 void save_job(const std::string& file, const SavedJob& job) {
   ByteWriter out;
   out.put_string(job.kept);
-  out.put<int64_t>(std::ssize(job.description));
-  for (const auto& [name, value] : job.description) {
-    out.put_string(name);
-    out.put_string(value);
-  }
+  put_description(job.description, out);
   write_durably(job_of(file), journal_record(out.take()));
 }
 
 void remove_saved_job(const std::string& file) { remove_job(unfinished_path(file)); }
+
+std::string saved_steps_folder(const std::string& file) { return unfinished_path(file) + ".steps"; }
+
+void remove_saved_steps(const std::string& file) {
+  std::error_code error;
+  std::filesystem::remove_all(saved_steps_folder(file), error);
+}
+
+void save_step(const std::string& file, const JobDescription& description) {
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw local::IoError(fmt::format("cannot make '{}': {}", folder.string(), system_reason(error.value())));
+  ByteWriter out;
+  put_description(description, out);
+  write_durably(file + kMade, journal_record(out.take()));
+}
+
+std::optional<JobDescription> find_saved_step(const std::string& file) {
+  if (::access(file.c_str(), F_OK) != 0) return std::nullopt;
+  const std::vector<std::string> records = read_journal(file + kMade);
+  if (records.size() != 1)
+    throw local::IoError(fmt::format("'{}' is damaged: without --resume it is made again", file + kMade));
+  ByteReader in(records[0]);
+  return get_description(in);
+}
 
 void check_same_job(const std::string& file, const JobDescription& before, const JobDescription& now) {
   const auto fail = [&](const std::string& what) {
@@ -139,14 +178,17 @@ WrittenParts written_parts(const std::string& bytes) {
 
 JobJournal::JobJournal(const std::string& file, int64_t generation, int rank, std::function<void()> sync)
     : journal_(std::make_unique<Journal>(fmt::format("{}.{}.{}", job_of(file), generation, rank), std::move(sync))) {
-  ++unfinished;
+  begin_unfinished_job();
 }
 
 JobJournal::~JobJournal() = default;
 void JobJournal::add(const WrittenChunk& written) { journal_->add(encode(written)); }
 void JobJournal::add(const WrittenBox& written) { journal_->add(encode(written)); }
 void JobJournal::flush() { journal_->flush(); }
-void JobJournal::complete() { --unfinished; }
+void JobJournal::complete() { complete_unfinished_job(); }
+
+void begin_unfinished_job() { ++unfinished; }
+void complete_unfinished_job() { --unfinished; }
 
 bool is_any_job_unfinished() { return unfinished > 0; }
 

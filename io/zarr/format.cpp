@@ -30,6 +30,7 @@ class ZarrFormat final : public Format {
                                      bool overwrite) const override {
     return create_output(file, std::move(specs), overwrite);
   }
+  bool can_resume() const override { return true; }
   std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const override {
     return resume_output(file, kept);
   }

@@ -1,11 +1,17 @@
 """quarry pca, generate and info, with their options."""
 
 import json
+import os
+import random
 import re
+import shutil
+import signal
 import time
 import urllib.request
 
-from support import CliTest, h5py, main, np
+from support import TIMEOUT, CliTest, h5py, main, np
+
+KILLS = int(os.environ.get("KILLS", "4"))
 
 
 def reference(x, k, standardise):
@@ -142,6 +148,149 @@ class Pca(CliTest):
         for word in ["chunks:", "tasks:", "reads:", "writes:", "least budget:", "given budget:", "estimated time:", "syrk", "eigh"]:
             self.assertIn(word, plan)
         self.assertFalse((self.dir / "p.h5").exists())
+
+
+class Resumed(CliTest):
+    """A run that ends too early goes on where it was, with the same bits on any number of ranks."""
+
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(time.time_ns())
+        rng = np.random.default_rng(4)
+        x = rng.standard_normal((60000, 48)) * np.arange(1, 49) + 10
+        wide = rng.standard_normal((40, 12000)) + 5 * rng.standard_normal((40, 1))
+        self.write("m.h5", x=x, wide=wide)
+
+    def words(self, *more, output="o.h5", data="x", chunks="500,48", k=3):
+        return ["pca", f"m.h5:/{data}", "-k", k, "--standardize", "-o", output, "--chunks", chunks, "--memory", "64MiB", "--threads", 1, "--progress", "off", "--device", "cpu", *more]
+
+    def resumable(self, *more, **options):
+        return self.words("--resume", "--save-every", 0, *more, **options)
+
+    def bits(self, name="o.h5"):
+        if name.endswith(".zarr"):
+            self.ok("convert", name, "-o", "read.h5", "--overwrite")
+            name = "read.h5"
+        return {key: self.read(name, key).tobytes() for key in self.keys(name)}
+
+    def leftovers(self):
+        return sorted(p.name for p in self.dir.iterdir() if ".partial" in p.name)
+
+    def steps(self):
+        """What earlier runs have completed."""
+        return sorted(p.name for p in (self.dir / "o.h5.partial.steps").glob("*.h5"))
+
+    def states(self):
+        return sorted(p.parent.name for p in self.dir.glob("**/*.states/table.*"))
+
+    def fails_at_write(self, number, arguments, ranks=0):
+        """Ends with an error in its write task of that number: those that save states are such. Whether it has so many."""
+        result = self.run_quarry(*arguments, ranks=ranks, env={"QUARRY_FAULT_TASK": f"throw,write,end,{number}"})
+        if result.status != 0:
+            self.assertIn("a fault that a test asked for", result.err)
+        return result.status != 0
+
+    def test_stopped_in_every_pass(self):
+        """A wide matrix by its small side."""
+        for data, chunks, passes, numbers in [
+            ("x", "500,48", ["statistics", "components"], [1, 20, 60, 130, 200, 350]),
+            ("wide", "40,600", ["statistics", "small_side", "components"], [20, 58, 61, 70, 80, 85, 90]),
+        ]:
+            options = {"data": data, "chunks": chunks}
+            self.ok(*self.words(output="whole.h5", **options), "--overwrite")
+            expected = self.bits("whole.h5")
+            self.ok(*self.resumable("--stats", "whole.json", **options))
+            self.assertTrue(self.bits() == expected)
+            self.assertEqual(self.leftovers(), [])
+            whole = self.stats("whole.json")["read_bytes"]
+            os.remove(self.path("o.h5"))
+            seen = set()  # which steps were there
+            for number in numbers:
+                for ranks, then in [(0, 2), (2, 0), (2, 3)] if number in (20, 130, 70) else [(0, 0)]:
+                    stopped = self.fails_at_write(number // max(ranks, 1) + 1, self.resumable(**options), ranks)
+                    self.assertTrue(stopped, (data, ranks, number))
+                    steps = self.steps()
+                    seen.add(tuple(steps))
+                    has_any = steps or self.states()
+                    self.ok(*self.resumable("--stats", "s.json", **options), ranks=then)
+                    self.assertTrue(self.bits() == expected, (data, ranks, then, number))
+                    self.assertEqual(self.leftovers(), [])
+                    if has_any:
+                        self.assertLess(self.stats("s.json")["read_bytes"], whole, (data, ranks, then, number))
+                    os.remove(self.path("o.h5"))
+            self.assertEqual(seen, {tuple(sorted(name + ".h5" for name in passes[:n])) for n in range(len(passes) + 1)})
+
+    def test_killed_at_random_moments(self):
+        for output, more in [("o.h5", []), ("o.zarr", ["--out-filter", "deflate:1"])]:
+            begin = time.time()
+            self.ok(*self.resumable(*more, output=output))
+            seconds = time.time() - begin
+            expected = self.bits(output)
+            for _ in range(KILLS):
+                path = self.dir / output
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                for _ in range(2):
+                    ranks = self.random.choice([0, 2])
+                    process = self.start(*self.resumable(*more, output=output), ranks=ranks)
+                    time.sleep(self.random.uniform(0.2, 1) * seconds)
+                    children = [int(p) for p in os.popen(f"pgrep -P {process.pid}").read().split()] if ranks else []
+                    try:
+                        os.kill(self.random.choice(children or [process.pid]), signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                    process.communicate(timeout=TIMEOUT)
+                    if path.exists():
+                        break
+                self.ok(*self.resumable(*more, *(["--overwrite"] if path.exists() else []), output=output), ranks=self.random.choice([0, 2, 3]))
+                self.assertTrue(self.bits(output) == expected)
+                self.assertEqual(self.leftovers(), [])
+
+    def test_sigterm(self):
+        """Between passes too."""
+        self.ok(*self.words(output="whole.h5"))
+        process = self.start(*self.resumable())
+        end = time.time() + TIMEOUT
+        while not self.steps() and process.poll() is None and time.time() < end:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 75, err)
+        self.assertIn("the same command goes on", err)
+        self.ok(*self.resumable(), ranks=2)
+        self.assertTrue(self.bits() == self.bits("whole.h5"))
+
+    def test_other_runs_are_refused_by_name(self):
+        """By what a step has made, and by what it has begun."""
+        for number, cases in [
+            (20, [("the expression of /statistics.0", self.resumable(chunks="400,48"))]),
+            (130, [("the shape of /components.0", self.resumable(k=4)), ("the expression of /components", [word for word in self.resumable() if word != "--standardize"])]),
+            (300, [("the chunks in the file of /components", self.resumable("--out-chunks", "100,3")), ("the expression of /statistics.0", self.resumable(chunks="400,48"))]),
+        ]:
+            self.assertTrue(self.fails_at_write(number, self.resumable()))
+            before = self.steps(), self.states()
+            for pattern, arguments in cases:
+                result = self.run_quarry(*arguments)
+                self.assertNotEqual(result.status, 0)
+                self.assertRegex(result.errors()[0], "is of another run: .*" + pattern)
+            os.utime(self.path("m.h5"), ns=(number, number))
+            result = self.run_quarry(*self.resumable())
+            self.assertRegex(result.errors()[0], "input m.h5:/x is .* bytes changed at")
+            self.assertEqual((self.steps(), self.states()), before)
+            # A run that begins anew takes them away.
+            self.ok(*self.words())
+            self.assertEqual(self.leftovers(), [])
+            os.remove(self.path("o.h5"))
+
+    def test_what_cannot_be_resumed(self):
+        for name in ["o.npz", "o.csv"]:
+            self.fails(2, "cannot be resumed", *self.resumable(output=name))
+        self.write("n.h5", x=np.where(np.arange(2000).reshape(100, 20) == 7, np.nan, 1.0), constant=np.ones((100, 20)))
+        for message, data in [("1 NaN, in column 7", "x"), ("constant in columns 0, 1", "constant")]:
+            self.fails(1, message, "pca", f"n.h5:/{data}", "-k", 2, "--standardize", "-o", "o.h5", "--resume")
+            self.assertEqual(self.leftovers(), [])
+        self.ok("pca", "n.h5:/x", "-k", 2, "--missing", "mean", "-o", "o.h5", "--resume")
+        self.assertEqual(self.leftovers(), [])
+        self.fails(2, "exists; --overwrite", "pca", "n.h5:/x", "-k", 2, "-o", "o.h5", "--resume")
 
 
 class LivePage(CliTest):
