@@ -70,7 +70,7 @@ class States(CliTest):
                 self.assertEqual(self.leftovers(), [])
                 whole[ranks] = self.stats("s.json")["tasks"]
                 os.remove(self.path("o.h5"))
-            for ranks, then, number in [(0, 2, 30), (2, 0, 25), (2, 3, 12), (3, 2, 17)]:
+            for ranks, then, number in [(0, 2, 30), (0, 2, 45), (2, 0, 25), (2, 3, 12), (3, 2, 17)]:
                 if not self.fails_at_write(number, self.resumable(name), ranks):
                     os.remove(self.path("o.h5"))
                     continue
