@@ -36,9 +36,9 @@ std::string to_string(const Layout& layout);  // for people
 // task holds a chunk of the result twice, with what sorting it takes; all rows are kept once, and spilled where they do
 // not fit.
 Ordered ordered(const Request& request);
-// Whether lines of so many elements, in `arrays` arguments and results that have `item_bytes` together, come to one task
-// each: where they are short beside a task of this Runtime, and no longer than some chunks of the usual size or on the
-// only GPU.
+// Whether lines of so many elements, in `arrays` arguments and results that have `item_bytes` together, come to one
+// task each: where they are short beside a task of this Runtime, and no longer than some chunks of the usual size or on
+// the only GPU.
 bool is_whole(int64_t line, int64_t arrays, int64_t item_bytes);
 
 }  // namespace quarry::ordering
