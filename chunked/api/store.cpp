@@ -393,7 +393,11 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   std::optional<exec::SavedStates> states;
   if (options.resume) {
     std::vector<exec::SavedOutput::Item> saved_items;
-    for (size_t i = 0; i < items.size(); ++i) saved_items.push_back({writers[i], arrays[i].chunks()});
+    for (size_t i = 0; i < items.size(); ++i) {  // in the chunks of the plan, which may be others than the array's
+      const plan::ArrayRef& result = plan.results[i];
+      const plan::Stage& stage = plan.stages[static_cast<size_t>(result.stage)];
+      saved_items.push_back({writers[i], stage.outputs[static_cast<size_t>(result.output)].grid});
+    }
     saved.emplace(communicator, file, std::move(saved_items), output.get(), resumed);
     states.emplace(communicator, file, saved->generation(), exec::flop_rate_of_programs(plan), seconds_between_states(),
                    /*resumed=*/saved->generation() > 0);

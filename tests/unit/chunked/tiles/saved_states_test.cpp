@@ -117,5 +117,37 @@ TEST_P(SavedTiles, AreGoneOnFromWhereverTheRunFails) {
   }
 }
 
+// A product of a matrix with its own transpose has the chunks of one of them in the plan, whatever the array has.
+TEST(SavedOutputs, HaveTheChunksOfThePlan) {
+  const test::TempDir directory;
+  const std::string file = directory / "x.h5";
+  const testing::NdArray x = testing::random_matrix({64, 70}, testing::DType::float64);
+  const testing::NdArray expected = local::matmul(x.T(), x);
+  const auto run = [&](int64_t fault_at) {
+    const Fault fault(fault_at);
+    RuntimeOptions options = testing::runtime_on(local::DeviceKind::cpu, "64MiB");
+    options.threads = 1;
+    const Runtime runtime(options);
+    const ChunkPolicyScope small({local::DeviceKind::cpu, {}, /*target_bytes=*/4096});
+    const Array product = linalg::herk(testing::cut(x), /*trans=*/true);
+    EXPECT_NE(product.chunks().axis(0), product.chunks().axis(1));
+    try {
+      store(file, {{"/x", product}}, {.resume = true});
+    } catch (const local::IoError&) {
+      return false;
+    }
+    return true;
+  };
+  for (int64_t fault_at = 1; !run(fault_at); ++fault_at) {
+    SCOPED_TRACE(fault_at);
+    ASSERT_LT(fault_at, 100);
+    ASSERT_TRUE(run(0));
+    const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu));
+    const testing::NdArray got = open_hdf5(file, "/x").to_host();
+    EXPECT_TRUE(local::allclose(got, expected));
+    std::filesystem::remove(file);
+  }
+}
+
 }  // namespace
 }  // namespace quarry
