@@ -12,6 +12,7 @@
 #include "quarry/chunked/algo/chunkwise.h"
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/indexing.h"
@@ -248,10 +249,14 @@ SparseMaker sparse_times_sparse(Chunks chunks, int64_t columns, DType dtype, std
   // Floats are summed row by row in rows of the result; others are written down term by term, sorted and summed.
   const bool by_engine = local::is_complex(dtype) || dtype == DType::float32 || dtype == DType::float64;
   const int64_t line_bytes = local::itemsize(dtype) + int64_t{sizeof(int64_t)};
+  // What cuSPARSE takes for each product beside the result, two values and 16 bytes by its answers of CUDA 13.0.
+  constexpr int64_t kSparseEngineBytes = 24;
+  const bool on_gpu = chunk_policy().device == local::DeviceKind::cuda;
+  const int64_t engine_bytes = on_gpu ? 2 * local::itemsize(dtype) + kSparseEngineBytes : 0;
   for (int64_t chunk = 0; chunk < chunks->rows.count(); ++chunk) {
     const int64_t count = terms[static_cast<size_t>(chunk)], rows = chunks->rows.size(chunk);
     const bool is_full = rows > 0 && columns < count / rows;  // no more than a dense matrix has
-    maker.more_bytes.push_back(by_engine ? 3 * line_bytes * (is_full ? rows * columns : count)
+    maker.more_bytes.push_back(by_engine ? 3 * line_bytes * (is_full ? rows * columns : count) + count * engine_bytes
                                          : count * (3 * line_bytes + 2 * kElementBytes));
   }
   maker.needs = [chunks, elements, first_box](int64_t chunk, std::vector<op::Need>& needs) {
