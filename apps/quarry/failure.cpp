@@ -20,12 +20,18 @@
 
 namespace quarry::apps {
 
+namespace {
+
+constexpr int kSignalBase = 128;
+
+}  // namespace
+
+int interrupted_status(int signal) { return io::is_any_job_unfinished() ? kSavedStatus : kSignalBase + signal; }
+
 int exit_status(const std::exception_ptr& error, bool computing) {
   using local::ErrorCode;
-  constexpr int kSignalBase = 128;
   // Whatever went wrong then, it did because the run was told to end: partial files and other ranks were gone.
-  if (const int signal = received_signal(); signal != 0)
-    return io::is_any_job_unfinished() ? kSavedStatus : kSignalBase + signal;
+  if (const int signal = received_signal(); signal != 0) return interrupted_status(signal);
   switch (local::to_record(error).code) {
     case ErrorCode::cancelled:
       return kSignalBase + SIGINT;

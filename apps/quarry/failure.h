@@ -10,6 +10,8 @@ inline constexpr int kUsageStatus = 2;    // wrong before computing starts
 inline constexpr int kFailureStatus = 1;  // went wrong later
 // Was told to end, and what is done is saved: the same command goes on with it (EX_TEMPFAIL of sysexits.h).
 inline constexpr int kSavedStatus = 75;
+// The status of a run that the signal ended: kSavedStatus, or 128 and its number.
+int interrupted_status(int signal);
 
 // The status of an error: `computing` tells whether work had begun. Interrupted runs end with kSavedStatus or 128 +
 // signal.

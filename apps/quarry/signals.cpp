@@ -21,7 +21,6 @@ namespace quarry::apps {
 namespace {
 
 constexpr int kGraceSeconds = 10;
-constexpr int kStatusBase = 128;
 
 std::atomic<int> signal_received{0};
 std::mutex runtime_mutex;
@@ -51,14 +50,14 @@ void wait_for_signals() {
   io::discard_partial_files();
   {
     const std::lock_guard lock(runtime_mutex);
-    if (watched_runtime == nullptr) _exit(kStatusBase + signal);  // nothing runs that would have to be ended
+    if (watched_runtime == nullptr) _exit(interrupted_status(signal));  // nothing runs that would have to be ended
   }
   timespec end{};
   clock_gettime(CLOCK_REALTIME, &end);
   end.tv_sec += kGraceSeconds;
   while (sem_timedwait(&arrived, &end) != 0 && errno == EINTR) {
   }
-  _exit(io::is_any_job_unfinished() ? kSavedStatus : kStatusBase + latest_signal);
+  _exit(interrupted_status(latest_signal));
 }
 
 }  // namespace
