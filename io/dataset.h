@@ -87,7 +87,7 @@ class Dataset {
   virtual int64_t decoded_chunk_bytes() const { return 0; }
   // From here on reads keep decoded chunks there for each other; null: no more. Reads that are under way end as they
   // began. Of data sets that have decoded_chunk_bytes().
-  virtual void keep_chunks(std::shared_ptr<CachedChunks> /*cache*/) {}
+  virtual void keep_chunks(const std::shared_ptr<CachedChunks>& /*cache*/) {}
 };
 
 // One object of a file, for `quarry info`.

@@ -125,7 +125,7 @@ LocalSparse compact_matrix(const SparseChunks& chunks, int64_t chunk, Arrays pie
 
 NdArray own_columns(const SparseChunks& chunks, int64_t chunk, const NdArray& indices) {
   const std::vector<SparseChunks::Box>& boxes = chunks.boxes[static_cast<size_t>(chunk)];
-  const NdArray wide = indices.astype(DType::int64);
+  NdArray wide = indices.astype(DType::int64);
   if (boxes.empty()) return wide;
   if (boxes.size() == 1) return local::apply("add"_op, {wide, boxes[0].start});
   std::vector<int64_t> at, shift;
@@ -236,7 +236,7 @@ SparseMaker sparse_of_sparse(std::string name, uint64_t identity, DType dtype, s
   return maker;
 }
 
-SparseMaker sparse_times_sparse(Chunks chunks, int64_t columns, DType dtype, std::vector<int64_t> elements,
+SparseMaker sparse_times_sparse(const Chunks& chunks, int64_t columns, DType dtype, std::vector<int64_t> elements,
                                 const std::vector<int64_t>& terms) {
   const uint64_t identity = op::Hash().add(chunks->hash).add(columns).add(hash_of(elements)).add(hash_of(terms)).value;
   SparseMaker maker{"sparse matmul", identity, chunks->rows, columns, dtype, {}, {}};
@@ -299,7 +299,7 @@ SparseMaker sparse_times_sparse(Chunks chunks, int64_t columns, DType dtype, std
   return maker;
 }
 
-SparseMaker sparse_rows_between(Chunks chunks, DType dtype, int64_t first, int64_t last) {
+SparseMaker sparse_rows_between(const Chunks& chunks, DType dtype, int64_t first, int64_t last) {
   std::vector<int64_t> extents, from;
   for (int64_t i = 0; i < chunks->rows.count(); ++i) {
     const int64_t begin = std::max(first, chunks->rows.start(i)), end = std::min(last, chunks->rows.start(i + 1));
@@ -399,7 +399,7 @@ SparseMaker sparse_of_sorted(const std::vector<NodePtr>& sorted, const AxisChunk
   return maker;
 }
 
-std::vector<NodePtr> sparse_coordinates(const SparseNodes& nodes, Chunks chunks) {
+std::vector<NodePtr> sparse_coordinates(const SparseNodes& nodes, const Chunks& chunks) {
   const Filled filled(chunks->elements);
   if (filled.chunks.empty()) return {no_elements(DType::int64), no_elements(DType::int64), nodes.data};
   TableSpec spec;
@@ -548,7 +548,7 @@ Chunks settled_chunks(const NdArray& touched, const AxisChunks& rows, int64_t co
   return chunks;
 }
 
-NodePtr compact_columns(const NodePtr& indices, Chunks chunks, DType dtype) {
+NodePtr compact_columns(const NodePtr& indices, const Chunks& chunks, DType dtype) {
   const Filled filled(chunks->elements);
   if (filled.chunks.empty()) return no_elements(dtype);
   TableSpec spec;
@@ -579,7 +579,7 @@ NodePtr compact_columns(const NodePtr& indices, Chunks chunks, DType dtype) {
 
 // ---- Products ----
 
-NodePtr sparse_product(const SparseNodes& nodes, Chunks chunks, const NodePtr& x) {
+NodePtr sparse_product(const SparseNodes& nodes, const Chunks& chunks, const NodePtr& x) {
   const bool is_vector = x->shape.size() == 1;
   const AxisChunks across = is_vector ? AxisChunks(1, 1) : x->grid.axis(1);
   const DType dtype = local::promote_types(nodes.data->dtype, x->dtype);
@@ -613,7 +613,7 @@ NodePtr sparse_product(const SparseNodes& nodes, Chunks chunks, const NodePtr& x
   return from_table(std::move(spec), {nodes.data, nodes.indices, nodes.offsets, x})[0];
 }
 
-NodePtr sparse_scaled(local::Op op, const SparseNodes& nodes, Chunks chunks, const NodePtr& dense, DType dtype) {
+NodePtr sparse_scaled(local::Op op, const SparseNodes& nodes, const Chunks& chunks, const NodePtr& dense, DType dtype) {
   const Filled filled(chunks->elements);
   if (filled.chunks.empty()) return no_elements(dtype);
   const bool by_row = dense->shape[0] != 1 || chunks->rows.extent() == 1;
@@ -648,7 +648,7 @@ NodePtr sparse_scaled(local::Op op, const SparseNodes& nodes, Chunks chunks, con
   return from_table(std::move(spec), {nodes.data, nodes.indices, nodes.offsets, dense})[0];
 }
 
-NodePtr of_sparse_rows(std::string name, const SparseNodes& nodes, Chunks chunks, std::optional<int64_t> width,
+NodePtr of_sparse_rows(std::string name, const SparseNodes& nodes, const Chunks& chunks, std::optional<int64_t> width,
                        DType dtype, std::function<NdArray(const LocalSparse&, int64_t first)> function, bool compact) {
   TableSpec spec;
   spec.name = std::move(name);

@@ -66,10 +66,10 @@ SparseMaker sparse_of_sparse(std::string name, uint64_t identity, local::DType d
 // The product of two. Of the second one the values, `columns` of all its elements and `offsets` of all its rows follow
 // after the first one's nodes; of these a chunk reads the rows in its boxes. `elements`: where each box's rows begin
 // and end among the elements, two for each box of each chunk, and `terms`: the products of two values, by chunk.
-SparseMaker sparse_times_sparse(std::shared_ptr<const SparseChunks> chunks, int64_t columns, local::DType dtype,
+SparseMaker sparse_times_sparse(const std::shared_ptr<const SparseChunks>& chunks, int64_t columns, local::DType dtype,
                                 std::vector<int64_t> elements, const std::vector<int64_t>& terms);
 // Rows [first, last) of one.
-SparseMaker sparse_rows_between(std::shared_ptr<const SparseChunks> chunks, local::DType dtype, int64_t first,
+SparseMaker sparse_rows_between(const std::shared_ptr<const SparseChunks>& chunks, local::DType dtype, int64_t first,
                                 int64_t last);
 // From a dense matrix whose rows are cut so and whose columns are not cut.
 SparseMaker sparse_of_dense(const NodePtr& dense);
@@ -81,7 +81,7 @@ std::vector<NodePtr> sorted_by_rows(const NodePtr& data, const NodePtr& row, con
 SparseMaker sparse_of_sorted(const std::vector<NodePtr>& sorted, const AxisChunks& rows, int64_t columns,
                              std::vector<int64_t> counts);
 // The rows, columns and values of all elements, each (nnz) int64, int64 and the matrix's.
-std::vector<NodePtr> sparse_coordinates(const SparseNodes& nodes, std::shared_ptr<const SparseChunks> chunks);
+std::vector<NodePtr> sparse_coordinates(const SparseNodes& nodes, const std::shared_ptr<const SparseChunks>& chunks);
 
 // The offsets of chunks, from those of all rows (n + 1).
 NodePtr offsets_of_chunks(const NodePtr& indptr, const AxisChunks& rows);
@@ -92,16 +92,16 @@ NodePtr touched_columns(const NodePtr& indices, const NodePtr& offsets, const Ax
 std::shared_ptr<const SparseChunks> settled_chunks(const local::NdArray& touched, const AxisChunks& rows,
                                                    int64_t columns, std::vector<int64_t> elements);
 // Columns as positions in boxes, of `dtype`.
-NodePtr compact_columns(const NodePtr& indices, std::shared_ptr<const SparseChunks> chunks, local::DType dtype);
+NodePtr compact_columns(const NodePtr& indices, const std::shared_ptr<const SparseChunks>& chunks, local::DType dtype);
 
 // A x for x (n) or (n, k): reads of x the boxes alone. 2 nnz k flops.
-NodePtr sparse_product(const SparseNodes& nodes, std::shared_ptr<const SparseChunks> chunks, const NodePtr& x);
+NodePtr sparse_product(const SparseNodes& nodes, const std::shared_ptr<const SparseChunks>& chunks, const NodePtr& x);
 // The values, each times (or divided by) the element of `dense` at its place; extents of 1 broadcast.
-NodePtr sparse_scaled(local::Op op, const SparseNodes& nodes, std::shared_ptr<const SparseChunks> chunks,
+NodePtr sparse_scaled(local::Op op, const SparseNodes& nodes, const std::shared_ptr<const SparseChunks>& chunks,
                       const NodePtr& dense, local::DType dtype);
 // What a function, told apart by its name, makes of each chunk: (rows) or, with `width`, (rows, width), of a matrix of
 // all columns and its first row. `compact`: of one of the columns that the chunk touches alone.
-NodePtr of_sparse_rows(std::string name, const SparseNodes& nodes, std::shared_ptr<const SparseChunks> chunks,
+NodePtr of_sparse_rows(std::string name, const SparseNodes& nodes, const std::shared_ptr<const SparseChunks>& chunks,
                        std::optional<int64_t> width, local::DType dtype,
                        std::function<local::NdArray(const LocalSparse&, int64_t first)> function, bool compact = false);
 

@@ -120,7 +120,7 @@ class ZarrDataset final : public Dataset {
   }
   int64_t bytes_read() const override { return bytes_read_; }
   int64_t decoded_chunk_bytes() const override { return block_bytes_; }
-  void keep_chunks(std::shared_ptr<CachedChunks> chunks) override { kept_.attach(std::move(chunks)); }
+  void keep_chunks(const std::shared_ptr<CachedChunks>& chunks) override { kept_.attach(chunks); }
 
  private:
   static Dims spans_of(const Dims& block, int64_t item, bool fortran) {

@@ -31,7 +31,7 @@ class Hdf5Dataset final : public Dataset {
              const std::function<void(const Piece&)>& consume) const override;
   int64_t bytes_read() const override { return bytes_read_; }
   int64_t decoded_chunk_bytes() const override { return filtered() && !library_ ? block_bytes_ : 0; }
-  void keep_chunks(std::shared_ptr<CachedChunks> chunks) override { kept_.attach(std::move(chunks)); }
+  void keep_chunks(const std::shared_ptr<CachedChunks>& chunks) override { kept_.attach(chunks); }
   const StoredDataset& stored() const { return stored_; }
 
  private:
