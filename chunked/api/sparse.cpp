@@ -169,11 +169,9 @@ SparseArray csr_array(const Array& data, const Array& indices, const Array& indp
     full[1] = std::max<int64_t>(max(indices).item<int64_t>() + 1, 0);
   }
   auto [cuts, elements] = cut_rows(indptr, data.size(), data.dtype(), options);
-  const AxisChunks of_elements([&] {
-    std::vector<int64_t> extents;
-    for (size_t i = 0; i + 1 < elements.size(); ++i) extents.push_back(elements[i + 1] - elements[i]);
-    return extents;
-  }());
+  std::vector<int64_t> extents;
+  for (size_t i = 0; i + 1 < elements.size(); ++i) extents.push_back(elements[i + 1] - elements[i]);
+  const AxisChunks of_elements(extents);
   const Array offsets(algo::offsets_of_chunks(indptr.node(), cuts));
   return settled_matrix(full, cuts, std::move(elements), in_cuts(data, of_elements), in_cuts(indices, of_elements),
                         offsets);
@@ -349,7 +347,7 @@ Array SparseArray::diagonal(int64_t k) const {
   const int64_t extent = std::min(shape_[0] - first_row, shape_[1] - std::max<int64_t>(k, 0));
   const Array all(algo::of_sparse_rows(fmt::format("diagonal {}", k), nodes(), chunks_, {}, dtype(),
                                        [columns = shape_[1], k](const LocalSparse& a, int64_t first) {
-                                         const NdArray result({a.rows()}, a.dtype());
+                                         NdArray result({a.rows()}, a.dtype());
                                          result.fill(0);
                                          const int64_t own = first + k, begin = std::max<int64_t>(-own, 0);
                                          const int64_t length =
@@ -365,7 +363,7 @@ Array SparseArray::diagonal_blocks() const {
   const int64_t width = chunks().largest();
   return Array(algo::of_sparse_rows(
       "diagonal_blocks", nodes(), chunks_, width, dtype(), [width](const LocalSparse& a, int64_t first) {
-        const NdArray result({a.rows(), width}, a.dtype());
+        NdArray result({a.rows(), width}, a.dtype());
         result.fill(0);
         const Slice own{first, first + a.rows(), std::nullopt};
         result[{local::full_slice, Slice{0, a.rows(), std::nullopt}}].assign(
