@@ -204,6 +204,7 @@ std::optional<size_t> decode_szip(Values values, Bytes stored, std::span<std::by
   parameters.bits_per_pixel = static_cast<int>(bits);
   parameters.pixels_per_block = static_cast<int>(block);
   parameters.pixels_per_scanline = static_cast<int>(line);
+  std::ranges::fill(out.first(*bytes), std::byte{});  // libaec takes some damaged streams and leaves elements unset
   size_t made = *bytes;
   if (SZ_BufftoBuffDecompress(out.data(), &made, stored.data() + kSzipHead, stored.size() - kSzipHead, &parameters) !=
           SZ_OK ||
