@@ -19,6 +19,7 @@
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/chunked/runtime/runtime.h"
+#include "quarry/chunked/runtime/together.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/io/byte_file.h"
 #include "quarry/io/dataset.h"
@@ -439,18 +440,9 @@ void write_lines(const std::string& file, const Lines& lines) {
     return place->path();
   });
   const comm::Call call{"sparse::mmwrite", std::hash<std::string>()(file), [&] { return file; }};
-  const auto together = [&](const auto& part) {
-    std::exception_ptr error;
-    try {
-      part();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    comm::agree(communicator, error, call);
-  };
   std::optional<io::ByteFile> made;
   std::atomic<int64_t> written{0};
-  together([&] { made.emplace(path, io::ByteFile::Mode::write); });
+  together(communicator, call, [&] { made.emplace(path, io::ByteFile::Mode::write); });
   if (bytes > 0) {
     exec::Sink sink{exec::Sink::Kind::write, plan.results[0]};
     sink.write = [&](const Region& box, const void* data, std::span<std::byte> /*scratch*/) {
@@ -460,10 +452,10 @@ void write_lines(const std::string& file, const Lines& lines) {
     exec::execute(nodes, plan, {std::move(sink)}, call.name);
   }
   // Every rank's text is in place, and on the device, before the file gets its name.
-  together([&] {
+  together(communicator, call, [&] {
     if (communicator.node_of(runtime.rank()) != communicator.node_of(/*rank=*/0)) made->sync();
   });
-  together([&] {
+  together(communicator, call, [&] {
     if (place) place->commit();
   });
   runtime.internals().written_bytes += written + (runtime.rank() == 0 ? head : 0);
