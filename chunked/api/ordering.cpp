@@ -163,7 +163,17 @@ struct State {
   std::vector<Group> groups;
   std::vector<NdArray> samples;  // of each key, run after run; none where their order is known
   std::optional<NdArray> order;  // of the samples of a group, group after group
+
+  std::span<const Run> runs_of(const Group& group) const {
+    return std::span(runs).subspan(group.first, group.last - group.first);
+  }
 };
+
+int64_t samples_of(std::span<const Run> runs) {
+  int64_t samples = 0;
+  for (const Run& run : runs) samples += std::ssize(run.samples);
+  return samples;
+}
 
 // Whether a task can put so many samples in order; else every rank does so in its host memory.
 bool orders_by_tasks(const std::vector<expr::NodePtr>& keys, int64_t samples) {
@@ -186,10 +196,7 @@ State settled(const algo::SortedChunks& chunks, const std::vector<std::pair<int6
   }
   state.groups = groups_of(state.runs, step.line, together);
   std::vector<int64_t> counts;  // of the samples of each group
-  for (const Group& group : state.groups) {
-    counts.push_back(0);
-    for (size_t r = group.first; r < group.last; ++r) counts.back() += std::ssize(state.runs[r].samples);
-  }
+  for (const Group& group : state.groups) counts.push_back(samples_of(state.runs_of(group)));
   std::vector<Array> keep = arrays_of(chunks.columns.keys), values = arrays_of(chunks.samples);
   for (const expr::NodePtr& node : chunks.columns.carried) keep.emplace_back(node);
   const bool by_tasks = orders_by_tasks(chunks.samples, std::ranges::max(counts));
@@ -228,9 +235,8 @@ Splits splits_of(const State& state, const std::vector<std::vector<int64_t>>& cu
   int64_t sample = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
     const Group& group = groups[g];
-    const std::span<const Run> runs(state.runs.data() + group.first, group.last - group.first);
-    int64_t samples = 0;
-    for (const Run& run : runs) samples += std::ssize(run.samples);
+    const std::span<const Run> runs = state.runs_of(group);
+    const int64_t samples = samples_of(runs);
     std::vector<NdArray> keys;
     const int64_t first_sample = sample;
     for (const NdArray& all : state.samples) keys.push_back(local::arrange::part(all, 0, first_sample, samples));
