@@ -68,20 +68,26 @@ class Conversion {
       arrays.push_back(item.filled.item.array);
       if (item.filters.empty()) bytes += static_cast<double>(arrays.back().nbytes());
     }
-    job_.on_root([&] { check_output(to_.file, all_paths, options_.overwrite, bytes); });
-    job_.note_inputs(std::vector<std::string>{options_.input});
-    if (options_.common.plan()) {
-      job_.print_plan("convert " + options_.input, arrays, /*write=*/true);
-      return 0;
-    }
-    job_.step("converting");
-    job_.note_plan("convert", arrays, /*write=*/true);
+    if (!begin(all_paths, arrays, bytes)) return 0;
     const int version = options_.common.store(options_.overwrite).version;
     detail::store_outputs(to_.file, items, groups_of(objects), {.overwrite = options_.overwrite, .version = version});
     return 0;
   }
 
  private:
+  // Checks the output, of which so many bytes are known; false where only the plan was to be printed.
+  bool begin(const std::vector<std::string>& paths, const std::vector<Array>& arrays, double bytes = 0) {
+    job_.on_root([&] { check_output(to_.file, paths, options_.overwrite, bytes); });
+    job_.note_inputs(std::vector<std::string>{options_.input});
+    if (options_.common.plan()) {
+      job_.print_plan("convert " + options_.input, arrays, /*write=*/true);
+      return false;
+    }
+    job_.step("converting");
+    job_.note_plan("convert", arrays, /*write=*/true);
+    return true;
+  }
+
   // From a Matrix Market file, or to one.
   int store_matrix(const Matrix& given) {
     const bool to_text = sparse::is_matrix_market(to_.file);
@@ -104,14 +110,7 @@ class Conversion {
       paths.push_back(item.path);
       arrays.push_back(item.array);
     }
-    job_.on_root([&] { check_output(to_.file, paths, options_.overwrite); });
-    job_.note_inputs(std::vector<std::string>{options_.input});
-    if (options_.common.plan()) {
-      job_.print_plan("convert " + options_.input, arrays, /*write=*/true);
-      return 0;
-    }
-    job_.step("converting");
-    job_.note_plan("convert", arrays, /*write=*/true);
+    if (!begin(paths, arrays)) return 0;
     if (dense != nullptr)
       store(to_.file, items, store_options);
     else if (to_text)
