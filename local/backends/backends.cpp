@@ -1,5 +1,3 @@
-#include "quarry/local/device/sharing.h"
-
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -10,8 +8,11 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cpu/cpu_backend.h"
+#include "quarry/local/device/sharing.h"
+#include "quarry/local/device/stream_decoding.h"
 #include "quarry/local/emulated/backend.h"
 #include "quarry/local/emulated/sharing.h"
+#include "quarry/local/emulated/stream_decoder.h"
 #include "quarry/local/program/engine.h"
 #include "quarry/local/trial/backend.h"
 
@@ -65,6 +66,7 @@ struct EngineLibrary {
 struct CudaLibrary {
   Backend* backend = nullptr;
   MemorySharing* sharing = nullptr;
+  StreamDecoder* decoder = nullptr;
   std::string reason;
 
   CudaLibrary() {
@@ -85,8 +87,10 @@ struct CudaLibrary {
     using Factory = Backend* (*)();
     const auto factory = reinterpret_cast<Factory>(dlsym(engine.handle, "quarry_cuda_backend"));
     const auto sharing_factory = reinterpret_cast<MemorySharing* (*)()>(dlsym(engine.handle, "quarry_cuda_sharing"));
-    if (!factory || !sharing_factory) {
-      reason = "libquarry_cuda has no quarry_cuda_backend or quarry_cuda_sharing: it is of another version";
+    const auto decoder_factory =
+        reinterpret_cast<StreamDecoder* (*)()>(dlsym(engine.handle, "quarry_cuda_stream_decoder"));
+    if (!factory || !sharing_factory || !decoder_factory) {
+      reason = "libquarry_cuda lacks functions of this version: it is of another one";
       return;
     }
     try {
@@ -98,6 +102,7 @@ struct CudaLibrary {
       } else {
         backend = made;
         sharing = sharing_factory();
+        decoder = decoder_factory();
       }
     } catch (const std::exception& error) {
       reason = error.what();
@@ -137,6 +142,19 @@ MemorySharing* memory_sharing(DeviceKind kind) {
       return &emulated_sharing();
     case DeviceKind::trial:
       return nullptr;
+  }
+  throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
+}
+
+StreamDecoder* stream_decoder(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+    case DeviceKind::trial:
+      return nullptr;
+    case DeviceKind::cuda:
+      return cuda_library().decoder;
+    case DeviceKind::emulated:
+      return &emulated_stream_decoder();
   }
   throw InvalidArgument(fmt::format("{} is no device kind", static_cast<int>(kind)));
 }
