@@ -22,6 +22,7 @@ namespace quarry::io {
 
 class Format;        // io/format.h
 class CachedChunks;  // io/chunk_cache.h
+class ZlibChunks;    // io/zlib_chunks.h
 
 struct DatasetInfo {
   std::string file;    // path as given
@@ -88,6 +89,11 @@ class Dataset {
   // From here on reads keep decoded chunks there for each other; null: no more. Reads that are under way end as they
   // began. Of data sets that have decoded_chunk_bytes().
   virtual void keep_chunks(const std::shared_ptr<CachedChunks>& /*cache*/) {}
+  // Whether the run that keeps them wants them several times.
+  virtual bool goes_through_again() const { return false; }
+
+  // The chunks as they are stored, where a device can decode them; else null.
+  virtual const ZlibChunks* zlib_chunks() const { return nullptr; }
 };
 
 // One object of a file, for `quarry info`.

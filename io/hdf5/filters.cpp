@@ -87,6 +87,27 @@ bool directly_decodable(const std::vector<Filter>& filters) {
   return true;
 }
 
+std::optional<int64_t> shuffled_below_deflate(const std::vector<Filter>& filters, int64_t itemsize) {
+  int64_t shuffled = 1;
+  bool compressed = false;
+  for (const Filter& filter : filters) {
+    if (filter.kind == Filter::Kind::shuffle && !compressed && shuffled == 1) {
+      shuffled = static_cast<int64_t>(shuffled_item(filter, itemsize));
+    } else if (filter.kind == Filter::Kind::deflate && !compressed) {
+      compressed = true;
+    } else if (filter.kind != Filter::Kind::fletcher32 || !compressed) {
+      return std::nullopt;
+    }
+  }
+  return compressed ? std::optional(shuffled) : std::nullopt;
+}
+
+std::span<const std::byte> without_checksums(const std::vector<Filter>& filters, std::span<const std::byte> stored) {
+  for (const Filter& filter : filters)
+    if (step_of(filter) == Step::check) stored = without_checksum(stored);
+  return stored;
+}
+
 // Steps but the last go from one buffer to another; so does the last one where a checksum is below it.
 int64_t decode_scratch_bytes(const std::vector<Filter>& filters, int64_t chunk_bytes) {
   const auto checks = [](const Filter& filter) { return step_of(filter) == Step::check; };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,12 @@ int64_t decode_scratch_bytes(const std::vector<Filter>& filters, int64_t chunk_b
 // decode_scratch_bytes() says. Throws IoError with the reason (no file or object name).
 void decode_chunk(const std::vector<Filter>& filters, uint32_t mask, int64_t itemsize,
                   std::span<const std::byte> stored, std::span<std::byte> out, std::span<std::byte> scratch);
+
+// Where deflate compresses, what was shuffled before is at most the elements' bytes, and checksums are of compressed
+// bytes: how many bytes were shuffled together, 1 where none were. Nothing for other filters.
+std::optional<int64_t> shuffled_below_deflate(const std::vector<Filter>& filters, int64_t itemsize);
+// The compressed bytes of such a chunk, none of whose filters was skipped. Throws IoError where a checksum differs.
+std::span<const std::byte> without_checksums(const std::vector<Filter>& filters, std::span<const std::byte> stored);
 
 // Bytes of scratch that encode_chunk() works in; the same for every chunk of the data set.
 int64_t encode_scratch_bytes(const std::vector<Filter>& filters, int64_t itemsize, int64_t chunk_bytes);

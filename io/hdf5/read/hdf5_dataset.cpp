@@ -89,6 +89,7 @@ Hdf5Dataset::Hdf5Dataset(StoredDataset stored)
       no_spans_(Dims::filled(block_.size(), 0)),
       how_(stored_.storage.kind == Storage::Kind::library ? "library: " + stored_.info.library_reason : "direct") {
   if (stored_.storage.kind == Storage::Kind::library) library_ = std::make_unique<LibraryReader>(stored_);
+  streams_ = make_streams();
   if (stored_.storage.kind != Storage::Kind::contiguous && stored_.storage.kind != Storage::Kind::chunked) return;
   // Now, so that the file stays the one that was described when another takes its name. What is wrong with it is said
   // when it is read: not every rank reads every file.
@@ -171,12 +172,16 @@ void Hdf5Dataset::decode(const ChunkEntry& entry, const std::byte* bytes, std::s
   try {
     decode_chunk(stored_.info.filters, entry.mask, record_, {bytes, entry.bytes}, to, scratch);
   } catch (const local::IoError& error) {
-    Dims at = place_in(stored_.storage.index.grid(), entry.number);
-    for (int d = 0; d < at.size(); ++d) at[d] *= block_[d];
-    throw local::IoError(fmt::format("'{}' in '{}': damaged chunk at {}: {}", stored_.info.object, stored_.info.file,
-                                     local::to_string(at), error.what()));
+    refuse_chunk(entry.number, error.what());
   }
   if (dense()) fix_elements(stored_, to);
+}
+
+void Hdf5Dataset::refuse_chunk(int64_t number, const char* reason) const {
+  Dims at = place_in(stored_.storage.index.grid(), number);
+  for (int d = 0; d < at.size(); ++d) at[d] *= block_[d];
+  throw local::IoError(fmt::format("'{}' in '{}': damaged chunk at {}: {}", stored_.info.object, stored_.info.file,
+                                   local::to_string(at), reason));
 }
 
 std::optional<ChunkEntry> Hdf5Dataset::find(int64_t number) const {

@@ -14,6 +14,7 @@
 #include "quarry/io/hdf5/read/library_reader.h"
 #include "quarry/io/hdf5/stored.h"
 #include "quarry/io/storage/pieces.h"
+#include "quarry/io/zlib_chunks.h"
 
 namespace quarry::io::hdf5 {
 
@@ -32,11 +33,17 @@ class Hdf5Dataset final : public Dataset {
   int64_t bytes_read() const override { return bytes_read_; }
   int64_t decoded_chunk_bytes() const override { return filtered() && !library_ ? block_bytes_ : 0; }
   void keep_chunks(const std::shared_ptr<CachedChunks>& chunks) override { kept_.attach(chunks); }
+  bool goes_through_again() const override {
+    const std::shared_ptr<CachedChunks> kept = kept_.get();
+    return kept && kept->reads().in_all > 1;
+  }
+  const ZlibChunks* zlib_chunks() const override { return streams_.get(); }
   const StoredDataset& stored() const { return stored_; }
 
  private:
   using Consume = std::function<void(const Piece&)>;
-  class Rows;  // gathers the runs of a direct read
+  class Rows;     // gathers the runs of a direct read
+  class Streams;  // for devices
 
   struct Buffers {  // what the caller's scratch is split into, each aligned for vectors
     std::span<std::byte> stored, block, unshuffle;
@@ -50,6 +57,9 @@ class Hdf5Dataset final : public Dataset {
   void load(int64_t offset, std::span<std::byte> to) const;
   void decode(const ChunkEntry& entry, const std::byte* bytes, std::span<std::byte> to,
               std::span<std::byte> scratch) const;
+  // Throws IoError, which names file, data set and chunk.
+  [[noreturn]] void refuse_chunk(int64_t number, const char* reason) const;
+  std::unique_ptr<ZlibChunks> make_streams() const;
 
   // Calls f(part, entry, bytes): entry null where the chunk is missing; bytes as stored, null where `whole` leaves
   // reading to f. Neighbours on disk are read together.
@@ -86,6 +96,7 @@ class Hdf5Dataset final : public Dataset {
   const local::Dims no_spans_;  // zeros: every element is the fill value
   const std::string how_;       // it is read, for traces
   std::unique_ptr<LibraryReader> library_;
+  std::unique_ptr<ZlibChunks> streams_;
   mutable std::mutex file_mutex_;  // no once_flag: a call_once() that throws never ends under ThreadSanitizer
   mutable std::shared_ptr<const ByteFile> file_;
   mutable std::atomic<int64_t> bytes_read_{0};
