@@ -189,6 +189,7 @@ RuntimeOptions CommonOptions::runtime() const {
   result.transport = of(Option::transport);
   result.peer_copies = of(Option::peer_copies);
   result.device_messages = of(Option::device_messages);
+  result.decompress = of(Option::decompress);
   result.balance = of(Option::balance);
   result.without_gpu = of(Option::without_gpu);
   if (!of(Option::device).empty()) result.device = local::parse_device_kind(of(Option::device));

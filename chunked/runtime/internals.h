@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/chunked/exec/bodies/device_decoding.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/plan/cost.h"
@@ -29,6 +30,7 @@ struct Runtime::Internals {
   Ownership owners;
   std::optional<Owners> stage_owners;  // for tests: of all that stages make chunk by chunk
   plan::PassNames passes_off;
+  exec::Decompress decompress = exec::Decompress::automatic;
   std::shared_ptr<exec::PlanCache> plans;
   int64_t message_piece_bytes = 0;  // of all ranks the least, as Service::create() takes it
   uint64_t runs = 0;       // lowered so far: tells messages of one from those of the next; the same on every rank

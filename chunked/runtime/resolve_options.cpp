@@ -34,7 +34,7 @@ constexpr TextField kTextFields[] = {
     {Option::host_memory, &RuntimeOptions::host_memory}, {Option::spill_dir, &RuntimeOptions::spill_dir},
     {Option::transport, &RuntimeOptions::transport},     {Option::device_messages, &RuntimeOptions::device_messages},
     {Option::peer_copies, &RuntimeOptions::peer_copies}, {Option::balance, &RuntimeOptions::balance},
-    {Option::passes, &RuntimeOptions::passes},
+    {Option::passes, &RuntimeOptions::passes},           {Option::decompress, &RuntimeOptions::decompress},
 };
 
 // What was asked for is looked at before hours of computing, the default only by runs that spill.
@@ -126,6 +126,7 @@ ResolvedOptions resolve_options(RuntimeOptions& options) {
   resolved.cpu_ranks = option_value(options, Option::without_gpu).choice<WithoutGpu>() == WithoutGpu::cpu;
   resolved.peer_copies = option_value(options, Option::peer_copies).choice<comm::PathUse>();
   resolved.device_messages = option_value(options, Option::device_messages).choice<comm::PathUse>();
+  resolved.decompress = option_value(options, Option::decompress).choice<exec::Decompress>();
   resolved.passes_off = passes_off(option_value(options, Option::passes));
   resolved.memory = option_value(options, Option::memory);
   resolved.host_memory = option_value(options, Option::host_memory);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "quarry/chunked/exec/bodies/device_decoding.h"
 #include "quarry/chunked/plan/stage.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
@@ -16,6 +17,7 @@ struct ResolvedOptions {
   bool steals_work = true;
   bool cpu_ranks = false;  // ranks without a GPU compute on the CPU beside others
   comm::PathUse peer_copies = comm::PathUse::automatic, device_messages = comm::PathUse::automatic;
+  exec::Decompress decompress = exec::Decompress::automatic;
   plan::PassNames passes_off;
   // For choose_budget(), which knows of what they are a part.
   local::OptionValue memory{local::Option::memory}, host_memory{local::Option::host_memory};

@@ -84,6 +84,7 @@ bool is_any_done(const std::vector<Sink>& sinks) {
 LoweringContext lowering_context(Runtime& runtime, Service* service) {
   LoweringContext context{runtime.rank(), runtime.internals().owners, runtime.device(),    nullptr,
                           service,        runtime.memory_bytes(),     runtime.host_bytes()};
+  context.decoding = {runtime.internals().decompress, runtime.memory_bytes()};
   if (service != nullptr) context.executor = &runtime.executor();
   if (service != nullptr && runtime.internals().rates) context.rates = &*runtime.internals().rates;
   if (runtime.is_stealing()) {

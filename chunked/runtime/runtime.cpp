@@ -65,6 +65,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   choose_device();
   internals.chunk_policy = {job_kind, options.chunks, 0};
   internals.passes_off = resolved.passes_off;
+  internals.decompress = resolved.decompress;
   constexpr int kFunctionBits = 32;
   internals.functions = next_number(*communicator) << kFunctionBits;
   choose_owners();

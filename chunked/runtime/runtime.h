@@ -42,6 +42,7 @@ struct RuntimeOptions {
   std::string transport;                    // "auto", "mpi", "ucx", "self"
   std::string device_messages;              // from GPU to GPU by the transport: "auto", "on", "off"
   std::string peer_copies;                  // GPUs of a host: "auto", "on", "off"
+  std::string decompress;                   // who decodes compressed chunks for a device: "auto", "host", "device"
   std::string balance;                      // idle ranks steal chunks of slow ones: "on", "off"
   int threads = 0;                          // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
   std::string passes;                       // of the planner, switched off: "-cse,-views"

@@ -37,6 +37,10 @@ inline constexpr int64_t kKeptReservedBytes = 64 << 10;
 // Blocks smaller than this part of a device's budget lie in the shortest gap, large ones are placed first.
 inline constexpr int64_t kSmallBlockPart = 4096;
 
+// What a task that decodes compressed chunks on a device takes beside its block: up to sixteen are under way.
+inline constexpr int64_t kDecodingPart = 64;
+constexpr int64_t decoding_bytes(int64_t budget) { return budget / kDecodingPart; }
+
 // --- the segments of device memory (scheduler/blocks/segments.h) ---
 
 // The first one: small, as another process takes time to open it in proportion, but for the smallest budgets.

@@ -89,7 +89,7 @@ StealBody::StealBody(FusedBody& fused, const local::Device& device, uint32_t num
       device_(device),
       number_(number),
       service_(service),
-      reader_(file_input().array.dataset, executor) {
+      reader_(file_input().array.dataset, executor, /*decoding=*/{}) {
   // In a regular grid the first chunk is the largest, and all are as long as the first or the last one along each axis.
   const Grid& grid = fused.stage().grid;
   const Dims counts = grid.counts();

@@ -32,10 +32,15 @@ class StealableBody : public scheduler::TaskBody {
 class StealableReadBody : public scheduler::TaskBody {
  public:
   StealableReadBody(FusedBody& fused, const plan::Input& input, uint32_t stage, Service* service,
-                    scheduler::Executor* executor, int rank)
-      : fused_(fused), reader_(input.array.dataset, executor), stage_(stage), service_(service), rank_(rank) {}
+                    scheduler::Executor* executor, DecodingPolicy decoding, int rank)
+      : fused_(fused),
+        reader_(input.array.dataset, executor, decoding),
+        stage_(stage),
+        service_(service),
+        rank_(rank) {}
   std::string name(int64_t index) const override { return "read for " + fused_.name(index); }
   void run(scheduler::TaskRun& run) override;
+  const ReadBody& reader() const { return reader_; }
 
  private:
   FusedBody& fused_;

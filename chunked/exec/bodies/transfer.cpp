@@ -201,14 +201,24 @@ class ReadBody::Diagonal {
 };
 
 int64_t ReadBody::scratch_bytes(const Box& box, const local::Device& device) const {
-  if (device.kind != local::DeviceKind::cpu || box.region.elements() == 0) return 0;  // it is staging memory
+  if (box.region.elements() == 0) return 0;
+  if (device.kind != local::DeviceKind::cpu) {  // else it is staging memory
+    if (!box.together.empty()) return 0;
+    const auto decoding = DeviceDecoding::of(*dataset_, box.region, device, decoding_);
+    return decoding ? decoding->scratch_bytes() : 0;
+  }
   return box.together.empty() ? dataset_->read_scratch_bytes(box.region) : Diagonal(*dataset_, box).scratch_bytes();
 }
 
-int64_t ReadBody::staging_bytes(const io::Dataset& dataset, const Box& box, int64_t host_bytes) {
+int64_t ReadBody::staging_bytes(const Box& box, const local::Device& device, int64_t host_bytes) const {
   if (box.region.elements() == 0) return 0;
-  if (box.together.empty()) return StagedRead(dataset, box.region, host_bytes, /*most_parts=*/2).bytes();
-  const Diagonal diagonal(dataset, box);
+  if (box.together.empty()) {
+    // By either way: a run that goes through the data set again keeps decoded chunks on the host.
+    const int64_t staged = StagedRead(*dataset_, box.region, host_bytes, /*most_parts=*/2).bytes();
+    const auto decoding = DeviceDecoding::of(*dataset_, box.region, device, decoding_);
+    return decoding ? std::max(staged, decoding->staging_bytes(staging_piece_bytes(host_bytes))) : staged;
+  }
+  const Diagonal diagonal(*dataset_, box);
   return align_up(diagonal.staged_units(host_bytes) * diagonal.unit_bytes(), local::kAllocationAlignment) +
          diagonal.scratch_bytes();
 }
@@ -250,7 +260,15 @@ void ReadBody::read(const Region& region, scheduler::TaskRun& run) const {
     dataset_->read(region, block, {scratch, static_cast<size_t>(scratch_bytes)});
     return;
   }
-  const StagedRead staged(*dataset_, region, executor_->host_budget().limit_bytes());
+  const int64_t host_bytes = executor_->host_budget().limit_bytes();
+  if (!dataset_->goes_through_again()) {
+    if (const auto decoding = DeviceDecoding::of(*dataset_, region, run.context.device, decoding_)) {
+      const Staging staging(*executor_, decoding->staging_bytes(staging_piece_bytes(host_bytes)));
+      decoding->read(run, {staging.data(), static_cast<size_t>(staging.bytes())});
+      return;
+    }
+  }
+  const StagedRead staged(*dataset_, region, host_bytes);
   const auto& [parts, part_bytes, scratch_bytes] = staged;
   local::Backend& backend = local::backend(run.context.device.kind);
   const size_t halves_used = staged.halves();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "quarry/chunked/exec/bodies/device_decoding.h"
 #include "quarry/chunked/exec/part_table.h"
 #include "quarry/chunked/exec/service.h"
 #include "quarry/chunked/exec/stored_array.h"
@@ -20,8 +21,8 @@ namespace quarry::exec {
 // Reads regions of a data set into packed blocks.
 class ReadBody : public scheduler::TaskBody {
  public:
-  ReadBody(std::shared_ptr<io::Dataset> dataset, scheduler::Executor* executor)
-      : dataset_(std::move(dataset)), executor_(executor) {}
+  ReadBody(std::shared_ptr<io::Dataset> dataset, scheduler::Executor* executor, DecodingPolicy decoding)
+      : dataset_(std::move(dataset)), executor_(executor), decoding_(decoding) {}
   // A region, or of axes that move together (Access::together) the diagonals in it.
   struct Box {
     Region region;
@@ -39,7 +40,7 @@ class ReadBody : public scheduler::TaskBody {
   void read(const Region& region, scheduler::TaskRun& run) const;
   int64_t scratch_bytes(const Box& box, const local::Device& device) const;
   // Of a task on a device with a host budget of so many bytes.
-  static int64_t staging_bytes(const io::Dataset& dataset, const Box& box, int64_t host_bytes);
+  int64_t staging_bytes(const Box& box, const local::Device& device, int64_t host_bytes) const;
 
  private:
   class Diagonal;
@@ -47,6 +48,7 @@ class ReadBody : public scheduler::TaskBody {
 
   std::shared_ptr<io::Dataset> dataset_;
   scheduler::Executor* executor_;
+  DecodingPolicy decoding_;
   std::vector<Box> boxes_;
 };
 

@@ -176,13 +176,13 @@ BlockId Builder::pull(const plan::Input& input, const Access& access) {
 
 BlockId Builder::read(const std::shared_ptr<io::Dataset>& dataset, const Access& access, local::DType dtype) {
   auto& [number, body] = read_bodies_[dataset.get()];
-  if (!body) std::tie(number, body) = add_body<ReadBody>(dataset, context_.executor);
+  if (!body) std::tie(number, body) = add_body<ReadBody>(dataset, context_.executor, context_.decoding);
   const ReadBody::Box box{access.region, access.together};
   const int64_t bytes = box.elements() * local::itemsize(dtype);
   const BlockId packed = add_block(bytes);
   add_transfer(TaskKind::read, QueueKind::io, number, body->add(box),
                {body->scratch_bytes(box, context_.device), bytes}, {}, packed);
-  note_staging([&](int64_t host_bytes) { return ReadBody::staging_bytes(*dataset, box, host_bytes); });
+  note_staging([&, &body = body](int64_t host_bytes) { return body->staging_bytes(box, context_.device, host_bytes); });
   result_->read_bytes += bytes;
   return packed;
 }

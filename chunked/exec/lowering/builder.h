@@ -135,9 +135,9 @@ class Builder {
   // Where an access's data arrives; adds the tasks that bring it.
   scheduler::BlockId prefetch(const plan::Input& input, const Access& access);
   // What the task `index` of a body reads from a file.
-  scheduler::BlockId prefetch_by(int32_t body, int64_t index, int64_t bytes) {
+  scheduler::BlockId prefetch_by(int32_t body, int64_t index, int64_t bytes, int64_t scratch_bytes) {
     const scheduler::BlockId block = add_block(bytes);
-    add_transfer(scheduler::TaskKind::read, scheduler::QueueKind::io, body, index, {0, bytes}, {}, block);
+    add_transfer(scheduler::TaskKind::read, scheduler::QueueKind::io, body, index, {scratch_bytes, bytes}, {}, block);
     result_->read_bytes += bytes;
     return block;
   }

@@ -574,6 +574,7 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
   Sizes sizes(*body, stage.grid);
   int32_t leaf = number;
   int32_t owned_read = -1;
+  const ReadBody* reader = nullptr;  // of owned_read
   const int64_t shared = reductions ? reductions->shared_leaves() : 0;
   const bool movable = shared == 0 && may_move;
   if (movable) {
@@ -581,10 +582,11 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
     leaf = builder.add_body<StealableBody>(*body, builder.key(kLeaf, 0), service, rank).first;
     const plan::Input& file = fused.inputs[static_cast<size_t>(body->file_input())];
     if (body->streamed() < 0) {
-      owned_read = builder
-                       .add_body<StealableReadBody>(*body, file, builder.key(0, 0).stage, service,
-                                                    builder.context().executor, rank)
-                       .first;
+      const LoweringContext& context = builder.context();
+      const auto [read, read_body] = builder.add_body<StealableReadBody>(*body, file, builder.key(0, 0).stage, service,
+                                                                         context.executor, context.decoding, rank);
+      owned_read = read;
+      reader = &read_body->reader();
     }
     if (service != nullptr) {
       const int64_t first = own.size() > 0 ? own[0] : 0;
@@ -618,12 +620,11 @@ void lower_work(Builder& builder, const plan::Fused& fused) {
         continue;
       }
       if (owned_read >= 0 && static_cast<int>(i) == body->file_input()) {
-        const int64_t elements = body->input_region(static_cast<int>(i), chunk).elements();
-        inputs.push_back(builder.prefetch_by(owned_read, chunk, elements * local::itemsize(input.dtype)));
-        builder.note_staging([&, &body = body](int64_t host_bytes) {
-          const ReadBody::Box box{body->input_region(static_cast<int>(i), chunk)};
-          return ReadBody::staging_bytes(*input.array.dataset, box, host_bytes);
-        });
+        const ReadBody::Box box{body->input_region(static_cast<int>(i), chunk)};
+        inputs.push_back(builder.prefetch_by(owned_read, chunk, box.elements() * local::itemsize(input.dtype),
+                                             reader->scratch_bytes(box, builder.device())));
+        builder.note_staging(
+            [&](int64_t host_bytes) { return reader->staging_bytes(box, builder.device(), host_bytes); });
         continue;
       }
       inputs.push_back(prefetch(builder, *body, input, static_cast<int>(i), chunk));

@@ -19,6 +19,7 @@
 
 #include "quarry/chunked/exec/access.h"
 #include "quarry/chunked/exec/block_index.h"
+#include "quarry/chunked/exec/bodies/device_decoding.h"
 #include "quarry/chunked/exec/part_table.h"
 #include "quarry/chunked/exec/saved_states.h"
 #include "quarry/chunked/exec/service.h"
@@ -57,6 +58,7 @@ struct LoweringContext {
   int64_t host_bytes = 0;                   // device kinds: budget per rank of staging memory
   const plan::Rates* rates = nullptr;       // for Graph::set_work(); null: what tasks take is not estimated
   int thieves = 0;                          // tasks per stage that steal chunks of other ranks; 0: chunks stay
+  DecodingPolicy decoding = {};             // of compressed chunks of files, on a device
   SavedStates* states = nullptr;            // what tile programs save and go on from; null: nothing
 };
 

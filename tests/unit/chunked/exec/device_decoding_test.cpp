@@ -1,0 +1,209 @@
+// Deflate chunks that the device decodes are those that the host decodes; damage is found there too.
+#include "quarry/chunked/exec/bodies/device_decoding.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "quarry/chunked/api/quarry.h"
+#include "quarry/io/zlib_chunks.h"
+#include "quarry/local/base/error.h"
+#include "quarry/local/base/trace.h"
+#include "quarry/local/local.h"
+#include "tests/support/hdf5_file.h"
+#include "tests/support/runtime_on.h"
+#include "tests/support/temp_dir.h"
+
+namespace quarry {
+namespace {
+
+using exec::Decompress;
+using exec::DeviceDecoding;
+using local::DeviceKind;
+using local::DType;
+using local::NdArray;
+using local::Region;
+using test::H5File;
+using test::H5Options;
+using ::testing::HasSubstr;
+
+// Values that deflate makes fewer bytes of, with runs of equal ones.
+template <class T>
+std::vector<T> values_of(int64_t count) {
+  std::mt19937 generator(1);
+  std::vector<T> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<T>(i / 70 % 3 == 0 ? 7 : static_cast<int>(generator() % 2000) / 8.);
+  return values;
+}
+
+struct Stored {
+  std::string name;
+  DType dtype;
+  Dims shape, chunk;
+  H5Options options;
+  bool big = false;
+};
+
+std::vector<Stored> stored() {
+  const auto with = [](const Dims& chunk, int level, bool shuffle, bool checked = false) {
+    H5Options options{.chunk = chunk, .deflate = level, .shuffle = shuffle, .fletcher32 = checked};
+    return options;
+  };
+  std::vector<Stored> all;
+  const auto add = [&](std::string name, DType dtype, const Dims& shape, const Dims& chunk, int level, bool shuffle,
+                       bool checked = false, bool big = false) {
+    all.push_back({"/" + std::move(name), dtype, shape, chunk, with(chunk, level, shuffle, checked), big});
+  };
+  add("plain", DType::float64, {400, 300}, {64, 48}, 4, false);
+  add("shuffled", DType::float64, {400, 300}, {64, 48}, 6, true);
+  add("checked", DType::int32, {400, 300}, {100, 100}, 1, true, true);
+  add("foreign", DType::int16, {401, 303}, {50, 60}, 9, true, false, true);
+  add("bytes", DType::uint8, {500, 500}, {64, 64}, 5, true);
+  add("stored", DType::float32, {200, 200}, {40, 40}, 0, false);
+  add("line", DType::float32, {100003}, {1000}, 4, true);
+  add("deep", DType::int64, {7, 6, 5, 9, 8}, {2, 3, 5, 4, 8}, 4, true);
+  add("one", DType::float64, {3, 5}, {8, 8}, 4, true);
+  all.back().options.unlimited = true;
+  all.push_back({"/edges", DType::float64, {130, 70}, {32, 32}, with({32, 32}, 4, true), false});
+  all.back().options.unfiltered_edges = true;
+  return all;
+}
+
+// The calls of the device's decoder while `run` runs.
+int64_t decodes(const std::function<void()>& run) {
+  local::start_tracing();
+  run();
+  const std::vector<local::TraceEvent> events = local::stop_tracing();
+  return std::ranges::count(events, std::string("on the device"), &local::TraceEvent::detail);
+}
+
+class DeviceDecodes : public ::testing::TestWithParam<DeviceKind> {
+ protected:
+  void SetUp() override {
+    if (!local::available(GetParam())) GTEST_SKIP() << "no device of kind " << local::name(GetParam());
+    H5File file(file_, /*latest=*/true);
+    for (const Stored& one : stored()) {
+      const std::vector<double> values = values_of<double>(local::element_count(one.shape));
+      file.write(one.name, one.shape, test::h5_type(one.dtype, one.big), H5T_NATIVE_DOUBLE, values.data(), one.options);
+    }
+    // Chunks that nobody wrote.
+    const double fill = 2.5;
+    const hid_t empty =
+        file.create("/gaps", {100, 100}, H5T_IEEE_F64LE,
+                    {.chunk = Dims{10, 10}, .deflate = 4, .shuffle = true, .fill = &fill}, H5T_NATIVE_DOUBLE);
+    const hsize_t start[] = {20, 30}, count[] = {50, 40};
+    const hid_t space = test::h5(H5Dget_space(empty)), memory = test::h5(H5Screate_simple(2, count, nullptr));
+    test::h5(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, count, nullptr));
+    test::h5(H5Dwrite(empty, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, values_of<double>(2000).data()));
+    H5Sclose(memory);
+    H5Sclose(space);
+    H5Dclose(empty);
+  }
+  void start(const std::string& decompress, const char* memory = "64MiB") {
+    runtime_.reset();
+    RuntimeOptions options = testing::runtime_on(GetParam(), memory);
+    options.decompress = decompress;
+    runtime_.emplace(options);
+  }
+  NdArray read(const std::string& object, const std::function<Array(const Array&)>& use = {}) {
+    const Array x = open_hdf5(file_, object);
+    return (use ? use(x) : x + 0.).to_host();
+  }
+  const test::TempDir folder_;
+  const std::string file_ = folder_ / "f.h5";
+  std::optional<Runtime> runtime_;
+};
+
+TEST_P(DeviceDecodes, AsTheHostDoes) {
+  std::vector<std::string> names{"/gaps"};
+  for (const Stored& one : stored()) names.push_back(one.name);
+  const auto half = [](const Array& x) { return x[{Slice{x.shape()[0] / 3, {}, {}}}] + 0.; };
+  std::map<std::string, std::pair<NdArray, NdArray>> expected;
+  start("host");
+  EXPECT_EQ(decodes([&] {
+              for (const std::string& name : names) expected[name] = {read(name), read(name, half)};
+            }),
+            0);
+  start("device");
+  for (const std::string& name : names) {
+    SCOPED_TRACE(name);
+    NdArray whole, part;
+    EXPECT_GT(decodes([&] { whole = read(name); }), 0);
+    EXPECT_TRUE(local::array_equal(whole, expected[name].first));
+    part = read(name, half);
+    EXPECT_TRUE(local::array_equal(part, expected[name].second));
+  }
+}
+
+// Several batches of a region: less memory than its chunks take.
+TEST_P(DeviceDecodes, InBatches) {
+  start("host");
+  const NdArray expected = read("/bytes");
+  start("device", "4MiB");
+  NdArray found;
+  EXPECT_GT(decodes([&] { found = read("/bytes"); }), 1);
+  EXPECT_TRUE(local::array_equal(found, expected));
+}
+
+TEST_P(DeviceDecodes, OnlyWhatPays) {
+  const local::Device device{GetParam(), 0};
+  const auto of = [&](const std::string& object, const Region& region, Decompress by, int64_t budget = 1 << 30) {
+    return DeviceDecoding::of(*io::Dataset::open(file_, object), region, device, {by, budget}).has_value();
+  };
+  const auto whole = [](const Dims& shape) { return Region::whole(shape); };
+  EXPECT_TRUE(of("/shuffled", whole({400, 300}), Decompress::automatic));  // 49 chunks
+  EXPECT_FALSE(of("/shuffled", whole({400, 300}), Decompress::host));
+  EXPECT_FALSE(of("/checked", whole({400, 300}), Decompress::automatic));  // 12 chunks
+  EXPECT_TRUE(of("/checked", whole({400, 300}), Decompress::device));
+  EXPECT_FALSE(of("/shuffled", whole({400, 300}), Decompress::device, 1 << 20));  // no room for a chunk
+  // A row of each chunk; every second row.
+  EXPECT_FALSE(of("/shuffled", Region::box({0, 0}, {1, 300}), Decompress::device));
+  Region steps = whole({400, 300});
+  steps.step[0] = 2;
+  steps.count[0] = 200;
+  EXPECT_FALSE(of("/shuffled", steps, Decompress::device));
+  EXPECT_FALSE(of("/shuffled", Region::box({0, 0}, {0, 300}), Decompress::device));
+}
+
+TEST_P(DeviceDecodes, DamagedChunksAreNamed) {
+  const Dims shape{400, 300};
+  const auto stored = io::Dataset::open(file_, "/plain");
+  std::vector<std::byte> room(static_cast<size_t>(stored->zlib_chunks()->room_bytes()));
+  const io::ZlibChunks::Stored chunk = stored->zlib_chunks()->read(/*number=*/8, room);
+  ASSERT_TRUE(chunk.is_stream);
+  std::string bytes;
+  {
+    std::ifstream in(file_, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const size_t at = bytes.find(std::string(reinterpret_cast<const char*>(chunk.bytes.data()), chunk.bytes.size()));
+  ASSERT_NE(at, std::string::npos);
+  // The checksum at the end; the head; codes in the middle.
+  for (const size_t where : {chunk.bytes.size() - 1, size_t{0}, chunk.bytes.size() / 2}) {
+    std::string damaged = bytes;
+    damaged[at + where] = static_cast<char>(damaged[at + where] ^ 0x15);
+    const std::string name = folder_ / ("damaged" + std::to_string(where) + ".h5");
+    std::ofstream(name, std::ios::binary) << damaged;
+    start("device");
+    const Array x = open_hdf5(name, "/plain");
+    EXPECT_THAT([&] { (x + 0.).to_host(); },
+                ::testing::ThrowsMessage<local::IoError>(HasSubstr("damaged chunk at (64, 48)")));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DeviceDecodes, ::testing::Values(DeviceKind::emulated, DeviceKind::cuda),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+}  // namespace
+}  // namespace quarry
