@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "quarry/io/direct_reads.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/options.h"
 
@@ -27,6 +28,12 @@ size_t advance(std::span<iovec> buffers, size_t first, size_t bytes) {
     buffers[first].iov_len -= bytes;
   }
   return first;
+}
+
+int64_t bytes_of(std::span<const iovec> buffers) {
+  size_t bytes = 0;
+  for (const iovec& buffer : buffers) bytes += buffer.iov_len;
+  return static_cast<int64_t>(bytes);
 }
 
 }  // namespace
@@ -67,6 +74,7 @@ ByteFile::ByteFile(std::string path, Mode mode)
   size_ = status.st_size;
   identity_ = {static_cast<int64_t>(status.st_dev), static_cast<int64_t>(status.st_ino), status.st_mtim.tv_sec,
                status.st_mtim.tv_nsec};
+  if (mode == Mode::read) direct_ = DirectReads::of(path_, size_);
 }
 
 std::shared_ptr<const ByteFile> ByteFile::shared(const std::string& path) {
@@ -97,27 +105,29 @@ void ByteFile::pretend_faults(int64_t bytes) const {
 }
 
 void ByteFile::read_at(int64_t offset, std::span<std::byte> to) const {
-  while (!to.empty()) {
-    const ssize_t got = ::pread(fd_, to.data(), to.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      throw local::IoError(
-          fmt::format("cannot read {} bytes at {} of '{}': {}", to.size(), offset, path_, system_reason(errno)));
-    if (got == 0)
-      throw local::IoError(fmt::format("'{}' ends early: {} bytes are missing at offset {}", path_, to.size(), offset));
-    to = to.subspan(static_cast<size_t>(got));
-    offset += got;
-    pretend_faults(got);
-  }
+  iovec buffer{to.data(), to.size()};
+  read_at(offset, {&buffer, 1});
 }
 
 void ByteFile::read_at(int64_t offset, std::span<iovec> buffers) const {
+  if (!direct_) return read_cached(offset, buffers);
+  const int64_t bytes = bytes_of(buffers);
+  if (direct_->read(offset, buffers, bytes)) return pretend_faults(bytes);
+  const auto begin = std::chrono::steady_clock::now();
+  read_cached(offset, buffers);
+  direct_->note_cached(bytes, std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
+}
+
+void ByteFile::read_cached(int64_t offset, std::span<iovec> buffers) const {
   for (size_t first = advance(buffers, 0, 0); first < buffers.size();) {
     const ssize_t got = ::preadv(fd_, buffers.data() + first, static_cast<int>(buffers.size() - first), offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      throw local::IoError(fmt::format("cannot read at {} of '{}': {}", offset, path_, system_reason(errno)));
-    if (got == 0) throw local::IoError(fmt::format("'{}' ends early: at offset {}", path_, offset));
+      throw local::IoError(fmt::format("cannot read {} bytes at {} of '{}': {}", bytes_of(buffers.subspan(first)),
+                                       offset, path_, system_reason(errno)));
+    if (got == 0)
+      throw local::IoError(fmt::format("'{}' ends early: {} bytes are missing at offset {}", path_,
+                                       bytes_of(buffers.subspan(first)), offset));
     first = advance(buffers, first, static_cast<size_t>(got));
     offset += got;
     pretend_faults(got);

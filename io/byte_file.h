@@ -13,6 +13,8 @@
 
 namespace quarry::io {
 
+class DirectReads;  // io/direct_reads.h
+
 // What the parser reads from: a file or, in tests, memory.
 class ByteSource {
  public:
@@ -53,7 +55,9 @@ class ByteFile : public ByteSource {
   // reading fails), as they are when the file is opened; 0: none.
   int64_t fault_rate_ = 0, fault_bytes_ = 0;
   mutable std::atomic<int64_t> read_bytes_{0};
+  std::unique_ptr<DirectReads> direct_;  // of files that are read; null: all goes through the page cache
   void pretend_faults(int64_t bytes) const;
+  void read_cached(int64_t offset, std::span<iovec> buffers) const;
 };
 
 // Throws InvalidArgument unless `path` names a readable regular file.

@@ -237,6 +237,7 @@ nlohmann::json statistics_json(const RunStatistics& totals, double wall_seconds)
           {"read_bytes", totals.read_bytes},
           {"decoded_bytes", totals.decoded_bytes},
           {"reread_bytes", totals.reread_bytes},
+          {"direct_bytes", totals.direct_bytes},
           {"written_bytes", totals.written_bytes},
           {"spilled_bytes", totals.spilled_bytes},
           {"restored_bytes", totals.restored_bytes},

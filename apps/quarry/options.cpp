@@ -190,6 +190,8 @@ RuntimeOptions CommonOptions::runtime() const {
   result.peer_copies = of(Option::peer_copies);
   result.device_messages = of(Option::device_messages);
   result.decompress = of(Option::decompress);
+  result.direct_io = of(Option::direct_io);
+  if (!of(Option::io_threads).empty()) result.io_threads = static_cast<int>(value(Option::io_threads).integer());
   result.balance = of(Option::balance);
   result.without_gpu = of(Option::without_gpu);
   if (!of(Option::device).empty()) result.device = local::parse_device_kind(of(Option::device));

@@ -45,7 +45,7 @@ struct Runtime::Impl {
   std::string device_name;
   std::unique_ptr<scheduler::Executor> executor;
   std::unique_ptr<exec::Paths> paths;
-  int64_t sent_before = 0;
+  int64_t sent_before = 0, direct_before = 0;
   std::unique_ptr<ProgressReports> progress;
   const int exceptions = std::uncaught_exceptions();
 };

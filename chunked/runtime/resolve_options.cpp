@@ -14,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include "quarry/io/direct_reads.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/log.h"
 
@@ -35,6 +36,7 @@ constexpr TextField kTextFields[] = {
     {Option::transport, &RuntimeOptions::transport},     {Option::device_messages, &RuntimeOptions::device_messages},
     {Option::peer_copies, &RuntimeOptions::peer_copies}, {Option::balance, &RuntimeOptions::balance},
     {Option::passes, &RuntimeOptions::passes},           {Option::decompress, &RuntimeOptions::decompress},
+    {Option::direct_io, &RuntimeOptions::direct_io},
 };
 
 // What was asked for is looked at before hours of computing, the default only by runs that spill.
@@ -65,6 +67,7 @@ std::vector<Option> given_by_program(const RuntimeOptions& options) {
   }
   if (options.device) given.push_back(Option::device);
   if (options.threads != 0) given.push_back(Option::threads);
+  if (options.io_threads != 0) given.push_back(Option::io_threads);
   if (options.chunks) given.push_back(Option::chunks);
   return given;
 }
@@ -77,6 +80,10 @@ void resolve_fields(RuntimeOptions& options) {
   if (options.threads < 0) throw InvalidArgument(fmt::format("threads: {} is negative", options.threads));
   if (const OptionValue threads(Option::threads); options.threads == 0 && threads.is_given()) {
     options.threads = static_cast<int>(threads.integer());
+  }
+  if (options.io_threads < 0) throw InvalidArgument(fmt::format("io_threads: {} is negative", options.io_threads));
+  if (const OptionValue threads(Option::io_threads); options.io_threads == 0 && threads.is_given()) {
+    options.io_threads = static_cast<int>(threads.integer());
   }
   if (!options.chunks) options.chunks = OptionValue(Option::chunks).extents();
   const auto no_extent = [](int64_t extent) { return extent < -1 || extent == 0; };
@@ -126,6 +133,7 @@ ResolvedOptions resolve_options(RuntimeOptions& options) {
   resolved.cpu_ranks = option_value(options, Option::without_gpu).choice<WithoutGpu>() == WithoutGpu::cpu;
   resolved.peer_copies = option_value(options, Option::peer_copies).choice<comm::PathUse>();
   resolved.device_messages = option_value(options, Option::device_messages).choice<comm::PathUse>();
+  io::choose_direct_io(option_value(options, Option::direct_io).choice<io::DirectIo>());
   resolved.decompress = option_value(options, Option::decompress).choice<exec::Decompress>();
   resolved.passes_off = passes_off(option_value(options, Option::passes));
   resolved.memory = option_value(options, Option::memory);

@@ -13,6 +13,7 @@
 #include "quarry/chunked/runtime/impl.h"
 #include "quarry/chunked/runtime/together.h"
 #include "quarry/comm/world/world.h"
+#include "quarry/io/direct_reads.h"
 #include "quarry/local/base/log.h"
 #include "quarry/local/memory/policy.h"
 
@@ -59,6 +60,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   options = std::move(wanted);
   local::set_log_rank(communicator->rank());
   sent_before = communicator->bytes_sent();
+  direct_before = io::direct_bytes();
   if (communicator->rank() == 0) warn_of_misspelt_variables();
   together(*communicator, kStart, [this] { resolved = resolve_options(options); });
   agree_on_options(*communicator, resolved);
@@ -117,7 +119,8 @@ void Runtime::Impl::make_executor() {
   config.host_bytes = host_bytes;
   config.spill_dir = options.spill_dir;
   config.compute_threads = options.threads;
-  config.io_threads = local::memory_policy::io_threads(options.threads, host_bytes);
+  config.io_threads =
+      options.io_threads > 0 ? options.io_threads : local::memory_policy::io_threads(options.threads, host_bytes);
   config.worker_threads = device.kind != DeviceKind::cpu && communicator->size() > 1 ? exec::kThievesOfDevice : 1;
   config.compute_streams = options.compute_streams;
   config.panels_alone = communicator->size() > 1;

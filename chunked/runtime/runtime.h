@@ -43,6 +43,8 @@ struct RuntimeOptions {
   std::string device_messages;              // from GPU to GPU by the transport: "auto", "on", "off"
   std::string peer_copies;                  // GPUs of a host: "auto", "on", "off"
   std::string decompress;                   // who decodes compressed chunks for a device: "auto", "host", "device"
+  std::string direct_io;                    // files around the page cache: "auto", "on", "off"
+  int io_threads = 0;                       // that read and write files; 0: QUARRY_IO_THREADS, then as many as threads
   std::string balance;                      // idle ranks steal chunks of slow ones: "on", "off"
   int threads = 0;                          // 0: QUARRY_THREADS, then the affinity mask / ranks that share it
   std::string passes;                       // of the planner, switched off: "-cse,-views"
@@ -68,6 +70,7 @@ struct RunStatistics {
   // Of files whose chunks are decoded as a whole: bytes that were decoded; of read_bytes, those that the same run had
   // read before, as its chunks cut the file's and there was no memory to keep these.
   int64_t decoded_bytes = 0, reread_bytes = 0;
+  int64_t direct_bytes = 0;  // of read_bytes, around the page cache
   int64_t peak_device_bytes = 0, peak_host_bytes = 0;
   double queue_busy_seconds[detail::kQueueCount] = {};
 };

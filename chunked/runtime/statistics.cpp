@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "quarry/chunked/runtime/impl.h"
+#include "quarry/io/direct_reads.h"
 
 namespace quarry {
 
@@ -13,6 +14,7 @@ RunStatistics Runtime::statistics() const {
   s.written_bytes = impl_->internals.written_bytes;
   s.decoded_bytes = impl_->internals.decoded_bytes;
   s.reread_bytes = impl_->internals.reread_bytes;
+  s.direct_bytes = io::direct_bytes() - impl_->direct_before;
   s.spilled_bytes = from.spilled_bytes;
   s.restored_bytes = from.restored_bytes;
   s.communicated_bytes = impl_->communicator->bytes_sent() - impl_->sent_before;
@@ -28,7 +30,7 @@ RunStatistics Runtime::total_statistics() {
   comm::agree(communicator(), nullptr, {"total_statistics"});
   RunStatistics s = statistics();
   int64_t sums[] = {s.read_bytes, s.written_bytes, s.spilled_bytes, s.restored_bytes, s.communicated_bytes,
-                    s.tasks,      s.stolen_chunks, s.decoded_bytes, s.reread_bytes};
+                    s.tasks,      s.stolen_chunks, s.decoded_bytes, s.reread_bytes,   s.direct_bytes};
   int64_t peaks[] = {s.peak_device_bytes, s.peak_host_bytes};
   communicator().all_reduce(std::span(sums), comm::ReduceOp::sum);
   communicator().all_reduce(std::span(peaks), comm::ReduceOp::max);
@@ -42,6 +44,7 @@ RunStatistics Runtime::total_statistics() {
   s.stolen_chunks = sums[6];
   s.decoded_bytes = sums[7];
   s.reread_bytes = sums[8];
+  s.direct_bytes = sums[9];
   s.peak_device_bytes = peaks[0];
   s.peak_host_bytes = peaks[1];
   return s;

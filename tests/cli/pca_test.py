@@ -124,7 +124,7 @@ class Pca(CliTest):
     def test_stats_trace_report_and_plan(self):
         self.ok("pca", "a.h5:/x", "-k", 2, "-o", "o.h5", "--stats", "s.json", "--trace", "t.json", "--report", "r.html", ranks=2)
         stats = self.stats()
-        self.assertEqual(set(stats), {"wall_seconds", "read_bytes", "decoded_bytes", "reread_bytes", "written_bytes", "spilled_bytes", "restored_bytes", "communicated_bytes", "stolen_chunks", "tasks", "peak_device_bytes", "peak_host_bytes", "queues"})
+        self.assertEqual(set(stats), {"wall_seconds", "read_bytes", "decoded_bytes", "reread_bytes", "direct_bytes", "written_bytes", "spilled_bytes", "restored_bytes", "communicated_bytes", "stolen_chunks", "tasks", "peak_device_bytes", "peak_host_bytes", "queues"})
         self.assertGreaterEqual(stats["read_bytes"], 3 * self.x.nbytes)
         self.assertEqual(stats["written_bytes"], 8 * (12 + 12 + 2 + 2 + 24 + 1400))
         self.assertGreater(stats["tasks"], 0)

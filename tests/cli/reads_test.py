@@ -1,5 +1,7 @@
 """What is read of files: each chunk that is decoded as a whole once, however many tasks and expressions want something of it, as long as the budget allows."""
 
+import os
+
 from support import CliTest, h5py, main, np
 
 ALIGNED = 128  # of 100 x 100 elements of 8 bytes, in the cache
@@ -46,6 +48,40 @@ class ReadsOfChunks(CliTest):
                         self.assertLessEqual(stats["decoded_bytes"], max(ranks, 1) * self.CHUNKS * self.CHUNK)
                         if ranks == 0:
                             self.assertEqual((stats["decoded_bytes"], stats["read_bytes"]), (self.CHUNKS * self.CHUNK, self.stored))
+
+    def test_a_device_decodes_them(self):
+        for ranks in (0, 2):
+            for expression, expected in {"x * 2": self.x * 2, "x[50:, :450] + 1": self.x[50:, :450] + 1, "x - mean(x)": self.x - np.mean(self.x)}.items():
+                with self.subTest(ranks=ranks, expression=expression):
+                    found = self.evaluated(expression, "--device", "emulated", "--decompress", "device", "--trace", "t.json", ranks=ranks)
+                    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-7)
+                    # What a run goes through twice is kept by the host.
+                    self.assertEqual("on the device" in (self.dir / "t.json").read_text(), "mean" not in expression)
+        self.fails(2, "expected auto, host or device", "eval", "sum(x)", "-i", "x=z.h5:/x", "--decompress", "gpu")
+
+    def test_around_the_page_cache(self):
+        x = np.random.default_rng(1).standard_normal((1000, 1000))
+        with h5py.File(self.dir / "c.h5", "w") as file:
+            file.create_dataset("x", data=x)
+        for device in ("cpu", "emulated"):
+            for way in ("on", "off", "auto"):
+                with self.subTest(device=device, way=way):
+                    self.ok("eval", "x + 1", "-i", "x=c.h5:/x", "-o", "o.h5", "--overwrite", "--progress", "off", "--stats", "s.json", "--device", device, "--direct-io", way, "--io-threads", 3, "--chunks", "300,1000")
+                    np.testing.assert_array_equal(self.read("o.h5"), x + 1)
+                    direct = self.stats()["direct_bytes"]
+                    # Where the file system has it; the rest of a read is what is too short.
+                    if way != "on" or device == "cpu":
+                        self.assertIn(direct, (0,) if way != "on" else range(0, 8_000_001))
+                    elif self.has_direct_io():
+                        self.assertGreater(direct, 4_000_000)
+        self.fails(2, "from 1 to 256", "eval", "1", "--io-threads", 0)
+
+    def has_direct_io(self):
+        try:
+            os.close(os.open(self.dir / "c.h5", os.O_RDONLY | os.O_DIRECT))
+        except OSError:
+            return False
+        return True
 
     def test_chunks_that_agree_are_not_kept(self):
         self.evaluated("x * 2", "--chunks", "100,100", "--memory", "64MiB")
