@@ -20,7 +20,7 @@ OF_KIND = {"read": "read", "copy": "rechunk", "compute": "sum", "receive": "rech
 KINDS = {"cpu": [kind for kind in OF_KIND if kind != "read"], "emulated": list(OF_KIND)}  # of tasks
 REPEATED = ["sum", "product", "persist", "rechunk", "to_host", "quantile", "unique", "statistics"]  # calls that may be done again and again
 # Who writes to memory that is not his any more is ended by the C library.
-CHECKED_MEMORY = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.malloc.check=3", "MALLOC_PERTURB_": "165"}
+CHECKED_MEMORY = {"LD_PRELOAD": os.environ.get("FAULT_PRELOAD", "libc_malloc_debug.so.0"), "GLIBC_TUNABLES": "glibc.malloc.check=3", "MALLOC_PERTURB_": "165"}
 LIMIT = int(os.environ.get("FAULT_LIMIT", "5"))  # seconds from the fault to the error, on an idle machine
 HANGS = 60
 ROUNDS = 2  # calls before the fault, or the one that a fault may come in
