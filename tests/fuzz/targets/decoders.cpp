@@ -4,6 +4,7 @@
 #include <lz4.h>
 
 #include <array>
+#include <memory>
 
 #include "quarry/io/codecs/streams.h"
 #include "quarry/io/hdf5/codecs/codec.h"
@@ -11,6 +12,10 @@
 #include "tests/fuzz/read_all.h"
 #include "tests/fuzz/samples.h"
 #include "tests/fuzz/targets/target.h"
+#include "tests/support/one_thread_warp.h"
+
+// After what stands for CUDA.
+#include "quarry/local/cuda/inflate.cuh"
 
 extern "C" {  // Debian 12's header does not say it
 #include <szlib.h>
@@ -66,6 +71,27 @@ bool run_codec(Bytes bytes) {
   } catch (const local::Error&) {  // decode() says so too
   }
   return decodes(size, [&](std::span<std::byte> out) { return codec.decode(values, in.rest(), out); });
+}
+
+// The decoder of a device, a warp of one thread, beside the host's: what it takes for right is. The input is that of
+// the codec, so that words of the stream begin anywhere.
+bool run_device_deflate(Bytes bytes) {
+  Input in(bytes);
+  take_values(in);
+  const size_t size = std::max(in.u16(), 1u);
+  const Bytes stream = in.rest();
+  const size_t shift = stream.size() % 4;
+  std::vector<uint32_t> words((shift + stream.size() + 3) / 4);
+  auto* const from = reinterpret_cast<std::byte*>(words.data()) + shift;
+  std::copy(stream.begin(), stream.end(), from);
+  Content out(size), expected(size);
+  const auto tables = std::make_unique<local::cuda::Tables>();
+  const local::EncodedStream encoded{from, static_cast<int64_t>(stream.size()), out.data(), static_cast<int64_t>(size)};
+  if (local::cuda::decode(encoded, *tables) != local::StreamStatus::good) return false;
+  const auto made = io::decode_zlib(stream, expected);
+  QUARRY_CHECK(made == size);
+  QUARRY_CHECK(out == expected);
+  return true;
 }
 
 Content sample_chunk() {
@@ -295,6 +321,7 @@ std::span<const Target> decoder_targets() {
   using Kind = Filter::Kind;
   static constexpr Target kTargets[] = {
       {"deflate", run_codec<Kind::deflate>, codec_seeds<Kind::deflate>},
+      {"device_deflate", run_device_deflate, codec_seeds<Kind::deflate>},
       {"gzip", run_gzip, gzip_seeds},
       {"szip", run_codec<Kind::szip>, szip_seeds},
       {"bzip2", run_codec<Kind::bzip2>, bzip2_seeds},
