@@ -1,7 +1,5 @@
 #include "quarry/chunked/exec/device_pack.h"
 
-#include <optional>
-
 #include "quarry/local/program/engine.h"
 #include "quarry/local/program/program.h"
 
@@ -11,14 +9,6 @@ namespace {
 // Hyperslabs of few or long runs go by the copy engines, which leave the multiprocessors to others.
 constexpr int64_t kFewRuns = 8;
 constexpr int64_t kLongRunBytes = int64_t{1} << 20;
-
-std::optional<local::DType> dtype_of_bytes(int64_t itemsize) {
-  for (const local::DType dtype : {local::DType::uint8, local::DType::uint16, local::DType::uint32,
-                                   local::DType::uint64, local::DType::complex128}) {
-    if (local::itemsize(dtype) == itemsize) return dtype;
-  }
-  return std::nullopt;
-}
 
 // By a kernel. False where the engine would need scratch memory.
 bool copy_by_program(const Hyperslab& hyperslab, const void* block, void* to, local::DeviceStream& stream,
@@ -39,6 +29,14 @@ bool copy_by_program(const Hyperslab& hyperslab, const void* block, void* to, lo
 }
 
 }  // namespace
+
+std::optional<local::DType> dtype_of_bytes(int64_t itemsize) {
+  for (const local::DType dtype : {local::DType::uint8, local::DType::uint16, local::DType::uint32,
+                                   local::DType::uint64, local::DType::complex128}) {
+    if (local::itemsize(dtype) == itemsize) return dtype;
+  }
+  return std::nullopt;
+}
 
 void pack_on_device(const Hyperslab& hyperslab, const void* block, void* to, local::DeviceStream& stream) {
   const HyperslabRuns runs(hyperslab);

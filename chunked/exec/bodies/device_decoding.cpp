@@ -8,6 +8,7 @@
 
 #include "quarry/chunked/exec/bodies/batch.h"
 #include "quarry/chunked/exec/bodies/operand.h"
+#include "quarry/chunked/exec/device_pack.h"
 #include "quarry/io/zlib_chunks.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/trace.h"
@@ -26,8 +27,8 @@ using local::StreamStatus;
 // the thread that waits for them. Sixteen threads keep a thousand under way, which is what a GPU is good at
 // (docs/adr/0047-devices-decode-deflate.md).
 constexpr int64_t kLeastStreams = 32;
-// The checksums of longer streams are not tried.
-constexpr int64_t kMostChunkBytes = int64_t{256} << 20;
+// Longer streams take a device seconds.
+constexpr int64_t kMostChunkBytes = int64_t{64} << 20;
 // The copy out of shuffled bytes has one axis more.
 constexpr int kMostAxes = local::kMaxDims - 1;
 
@@ -37,14 +38,6 @@ int64_t aligned(int64_t bytes) { return align_up(bytes, local::kAllocationAlignm
 int64_t bytes_of_chunk(const io::ZlibChunks::Layout& layout) {
   return aligned(layout.chunk_bytes) + aligned(layout.stored_bytes) +
          static_cast<int64_t>(sizeof(EncodedStream) + sizeof(StreamStatus));
-}
-
-std::optional<local::DType> dtype_of_bytes(int64_t itemsize) {
-  for (const local::DType dtype : {local::DType::uint8, local::DType::uint16, local::DType::uint32,
-                                   local::DType::uint64, local::DType::complex128}) {
-    if (local::itemsize(dtype) == itemsize) return dtype;
-  }
-  return std::nullopt;
 }
 
 }  // namespace
