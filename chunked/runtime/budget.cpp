@@ -39,10 +39,23 @@ std::string largest_task(const scheduler::Graph& graph, Runtime& runtime) {
   return runtime.communicator().broadcast_string(task < 0 ? "" : graph.task_name(task), static_cast<int>(first[0]));
 }
 
-void throw_budget(int64_t given, int64_t least, const std::string& task) {
-  throw local::BudgetError(fmt::format("the computation does not fit a memory budget of {} bytes per rank; the least "
-                                       "that works with these chunks is {} bytes, for {}",
-                                       given, least, task.empty() ? "no task at all" : task),
+std::pair<int64_t, int> smallest_budget(Runtime& runtime) {
+  const int64_t mine = runtime.memory_bytes();
+  int64_t largest[] = {-mine, mine};
+  runtime.communicator().all_reduce(largest, comm::ReduceOp::max);
+  const int64_t least = -largest[0];
+  if (least == largest[1]) return {least, -1};
+  int64_t first[] = {mine == least ? runtime.rank() : runtime.size()};
+  runtime.communicator().all_reduce(first, comm::ReduceOp::min);
+  return {least, static_cast<int>(first[0])};
+}
+
+void throw_budget(const std::pair<int64_t, int>& given, int64_t least, const std::string& task) {
+  const auto [bytes, rank] = given;
+  throw local::BudgetError(fmt::format("the computation does not fit a memory budget of {} bytes {}; the least that "
+                                       "works with these chunks is {} bytes, for {}",
+                                       bytes, rank < 0 ? "per rank" : fmt::format("of rank {}", rank), least,
+                                       task.empty() ? "no task at all" : task),
                            least);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/runtime/runtime.h"
@@ -36,8 +37,11 @@ void check_host_budget(const Lowered& lowered, const std::function<int64_t(int64
 // The name of the task that needs most, of all ranks; the same on every rank. Collective.
 std::string largest_task(const scheduler::Graph& graph, Runtime& runtime);
 
-// `task` is what needs so much.
-[[noreturn]] void throw_budget(int64_t given, int64_t least, const std::string& task);
+// The memory budget of the rank that has least, in bytes, and that rank; -1 where all have as much. Collective.
+std::pair<int64_t, int> smallest_budget(Runtime& runtime);
+
+// `given`: of that rank; `task` is what needs so much.
+[[noreturn]] void throw_budget(const std::pair<int64_t, int>& given, int64_t least, const std::string& task);
 
 // A number of bytes that works where one byte less does not, from one that does not (`failing`) and a first guess: the
 // guess is raised by a quarter until it works, then lowered. `least_at`: what is needed at least where so many bytes

@@ -195,7 +195,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   comm::agree(communicator, error, {call, plan.hash, [&plan] { return title_of(plan); }}, largest, &notes);
   internals.runs = epoch;  // the same on all ranks, also after calls that were unlike
   if (largest[least_bytes] > -largest[given_bytes_negated]) {
-    throw_budget(-largest[given_bytes_negated], largest[least_bytes], largest_task(lowered->graph, runtime));
+    throw_budget(smallest_budget(runtime), largest[least_bytes], largest_task(lowered->graph, runtime));
   }
   check_host_budget(
       *lowered,
@@ -281,11 +281,12 @@ std::pair<int64_t, std::string> least_bytes_of_plan(const Nodes& nodes, const st
 // Every rank holds what it knows of its tasks until they have run, about so much of each.
 constexpr int64_t kBytesOfTask = 128;
 
-// A shape may say anything: what has too many chunks to be listed in half of the budget is refused before it is.
+// A shape may say anything: what has too many chunks to be listed in half of the budget is refused before it is, on all
+// ranks alike, whatever the budgets of others.
 void check_task_count(const plan::Plan& plan) {
   constexpr int64_t kAlways = int64_t{4} << 20;  // tasks of any budget
   Runtime& runtime = Runtime::current();
-  const int64_t most = std::max(kAlways, runtime.memory_bytes() / 2 / kBytesOfTask);
+  const int64_t most = std::max(kAlways, runtime.plan_bytes() / 2 / kBytesOfTask);
   double chunks = 0;
   int64_t largest = 0;
   for (const plan::Stage& stage : plan.stages) {
@@ -397,8 +398,8 @@ std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan
       if (least <= bytes) task = std::move(largest);
       return least;
     };
-    const int64_t given = Runtime::current().memory_bytes();
-    const int64_t least = least_that_works(least_at, given, error.least_bytes());
+    const std::pair<int64_t, int> given = smallest_budget(Runtime::current());
+    const int64_t least = least_that_works(least_at, given.first, error.least_bytes());
     throw_budget(given, least, task);
   }
 }

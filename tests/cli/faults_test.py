@@ -146,6 +146,20 @@ class Faults(CliTest):
             self.assertNotEqual(result.status, 0, result.err)
             self.assertRegex(result.err, said)
 
+    def test_the_smallest_budget_is_named(self):
+        command = ["eval", "sum(x.T @ x)", "-i", "x=faults_input.h5:/x", "--chunks", "100,100"]
+
+        def run(memory):
+            return self.run_quarry(*command, ranks=1, env={"QUARRY_MEMORY": "64MiB"}, beside=[{"QUARRY_MEMORY": memory}, {"QUARRY_MEMORY": "64MiB"}])
+
+        result = run("1KiB")
+        self.assertEqual((result.status, len(result.errors())), (2, 1), result.err)
+        found = re.search(r"does not fit a memory budget of 1024 bytes of rank 1; the least that works with these chunks is (\d+) bytes, for .", result.err)
+        self.assertTrue(found, result.err)
+        result = run(f"{found[1]}B")
+        self.assertEqual((result.status, result.out), (0, "36000000.0\n"), result.err)
+        self.assertIn(f"budget of {int(found[1]) - 1} bytes of rank 1", run(f"{int(found[1]) - 1}B").err)
+
     def test_signals_stay_the_programs(self):
         text = self.run_faults("signals", 0, "nothing", ranks=2)
         self.assertEqual(re.findall(r"handler of signal \d+", text), [])
