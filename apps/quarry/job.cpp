@@ -26,6 +26,7 @@
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/machine_rates.h"
 #include "quarry/chunked/runtime/run.h"
+#include "quarry/comm/world/world.h"
 #include "quarry/io/dataset.h"
 #include "quarry/io/format.h"
 #include "quarry/local/base/error.h"
@@ -56,11 +57,19 @@ std::string command_line(int argc, char** argv) {
 }  // namespace
 
 Job::Job(const CommonOptions& options, int& argc, char**& argv) : Job(options) {
-  const bool show_progress = options_.show_progress();  // complains before anything starts
+  bool show_progress = false;
   std::optional<DashboardOptions> dashboard;
-  if (const local::OptionValue place = options_.value(Option::dashboard); place.is_given())
-    dashboard = parse_dashboard(place, options_.value(Option::dashboard_token));
-  runtime_ = std::make_unique<Runtime>(argc, argv, options_.runtime());
+  RuntimeOptions wanted;
+  try {  // complains before anything starts
+    show_progress = options_.show_progress();
+    if (const local::OptionValue place = options_.value(Option::dashboard); place.is_given())
+      dashboard = parse_dashboard(place, options_.value(Option::dashboard_token));
+    wanted = options_.runtime();
+  } catch (const local::Error&) {
+    tell_others(std::current_exception(), argc, argv);
+    throw;
+  }
+  runtime_ = std::make_unique<Runtime>(argc, argv, std::move(wanted));
   root_ = runtime_->rank() == 0;
   watch_runtime(runtime_.get());
   if (root_) fmt::print(stderr, "quarry: {}\n", runtime_->banner());
@@ -331,7 +340,15 @@ void end_after_grace(int status, const std::string& unsaid, std::chrono::seconds
   alarm(static_cast<unsigned>(grace.count()));
 }
 
+constexpr std::chrono::seconds kGrace{10}, kGraceWithoutAll{3};
+
 }  // namespace
+
+void tell_others(const std::exception_ptr& error, int& argc, char**& argv) {
+  if (launcher_rank() == 0) return;
+  end_after_grace(exit_status(error, /*computing=*/false), error_message(error), kGrace);
+  comm::fail_world(&argc, &argv, error);
+}
 
 int run_job(const CommonOptions& options, int& argc, char**& argv, const std::function<int(Job&)>& body) {
   std::unique_ptr<Job> job;
@@ -353,7 +370,6 @@ int run_job(const CommonOptions& options, int& argc, char**& argv, const std::fu
     const bool speaks = job != nullptr ? lost_below == job->runtime().rank() : launcher_rank() == 0;
     if (job != nullptr) job->step("");  // takes the bar away
     if (speaks) print_error(message);
-    constexpr std::chrono::seconds kGrace{10}, kGraceWithoutAll{3};
     end_after_grace(status, speaks ? "" : message, lost.empty() ? kGrace : kGraceWithoutAll);
     // Nothing waits for the other ranks any more, and the launcher ends them when the first has failed: the one that
     // speaks must have spoken.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -82,6 +83,11 @@ class Job {
   std::set<std::string> shown_notes_;
   std::unique_ptr<Dashboard> dashboard_;
 };
+
+// Where this rank knows of an error before it has a Job: rank 0, which says errors, may know of none and wait for this
+// rank in its own. Ends its wait with the error; after some seconds in which it has not come, says the error and ends
+// the process. Returns at once on rank 0.
+void tell_others(const std::exception_ptr& error, int& argc, char**& argv);
 
 // Makes a Job and runs `body` in it; an error becomes one line on stderr and the returned exit status.
 int run_job(const CommonOptions& options, int& argc, char**& argv, const std::function<int(Job&)>& body);

@@ -12,6 +12,7 @@
 #include "quarry/apps/quarry/commands.h"
 #include "quarry/apps/quarry/failure.h"
 #include "quarry/apps/quarry/help.h"
+#include "quarry/apps/quarry/job.h"
 #include "quarry/apps/quarry/signals.h"
 #include "quarry/io/byte_file.h"
 #include "quarry/local/base/error.h"
@@ -198,6 +199,13 @@ void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) throw_unwritten();
 }
 
+// The status of what fails before a Job exists.
+int fail(const std::exception_ptr& error, int& argc, char**& argv) {
+  if (launcher_rank() == 0) print_error(error_message(error));
+  tell_others(error, argc, argv);
+  return exit_status(error, /*computing=*/false);
+}
+
 int run_arguments(int argc, char** argv) {
   CLI::App parser("quarry: chunked arrays in HDF5 files, larger than memory, on CPUs, GPUs and many ranks", "quarry");
   parser.set_version_flag("--version", std::string("quarry ") + QUARRY_VERSION);
@@ -245,18 +253,14 @@ int run_arguments(int argc, char** argv) {
     if (root) print(text.str());
     return root ? status : 0;
   } catch (const CLI::ParseError& error) {
-    if (root) print_error(usage_error(parser, error));
-    return kUsageStatus;
-  } catch (const InvalidArgument& error) {
-    if (root) print_error(error.what());
-    return kUsageStatus;
+    return fail(std::make_exception_ptr(InvalidArgument(usage_error(parser, error))), argc, argv);
+  } catch (const InvalidArgument&) {
+    return fail(std::current_exception(), argc, argv);
   }
   try {
     return commands.at(parser.get_subcommands()[0]->get_name())(argc, argv);
-  } catch (...) {  // before a Job exists
-    const std::exception_ptr error = std::current_exception();
-    if (root) print_error(error_message(error));
-    return exit_status(error, /*computing=*/false);
+  } catch (...) {
+    return fail(std::current_exception(), argc, argv);
   }
 }
 

@@ -37,13 +37,13 @@ void check(int code, const char* call) {
 }
 
 // One for the process, because MPI is: it is initialised once, and its lock above is of all its calls.
-std::shared_ptr<Job> Job::get(int* argc, char*** argv, TransportChoice choice) {
+std::shared_ptr<Job> Job::get(int* argc, char*** argv, TransportChoice choice, const std::exception_ptr& failure) {
   static std::mutex mutex;
   static std::weak_ptr<Job> running;
   const std::lock_guard guard(mutex);
   std::shared_ptr<Job> job = running.lock();
   if (!job) {
-    job = std::make_shared<Job>(Started{}, argc, argv, choice);
+    job = std::make_shared<Job>(Started{}, argc, argv, choice, failure);
     running = job;
   }
   return job;
@@ -82,7 +82,7 @@ class FastStart {
 
 }  // namespace
 
-Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
+Job::Job(Started, int* argc, char*** argv, TransportChoice choice, const std::exception_ptr& failure) {
   int initialized = 0, finalized = 0, provided = 0;
   check(MPI_Initialized(&initialized), "MPI_Initialized");
   check(MPI_Finalized(&finalized), "MPI_Finalized");
@@ -126,13 +126,13 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice) {
   nodes_.resize(static_cast<size_t>(size_));
   check(MPI_Allgather(&leader, 1, MPI_INT, nodes_.data(), 1, MPI_INT, world_), "MPI_Allgather");
 
-  agree_on_options(choice);
+  agree_on_options(choice, failure);
   choose_transport(choice, node);
   MPI_Comm_free(&node);
   if (monitor_) start_monitor();
 }
 
-void Job::agree_on_options(TransportChoice choice) {
+void Job::agree_on_options(TransportChoice choice, const std::exception_ptr& failure) {
   struct Wish {
     double silence_seconds = 0;
     int32_t choice = 0, failed = 0, code = 0;
@@ -141,6 +141,7 @@ void Job::agree_on_options(TransportChoice choice) {
   Wish mine;
   mine.choice = static_cast<int32_t>(choice);
   try {
+    if (failure) std::rethrow_exception(failure);
     mine.silence_seconds = local::OptionValue(local::Option::rank_timeout).seconds();
     make_monitor(mine.silence_seconds);
   } catch (const local::Error& error) {

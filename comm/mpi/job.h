@@ -30,8 +30,10 @@ class AddressTable;
 
 class Job {
  public:
-  // The running job, or starts it (collective).
-  static std::shared_ptr<Job> get(int* argc, char*** argv, TransportChoice choice);
+  // The running job, or starts it (collective). `failure`: why this rank cannot go on; no rank has a job then, and each
+  // throws that of the lowest such rank.
+  static std::shared_ptr<Job> get(int* argc, char*** argv, TransportChoice choice,
+                                  const std::exception_ptr& failure = nullptr);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -52,11 +54,11 @@ class Job {
   [[noreturn]] void abort(int status);
 
   struct Started {};  // only get() makes one
-  Job(Started, int* argc, char*** argv, TransportChoice choice);
+  Job(Started, int* argc, char*** argv, TransportChoice choice, const std::exception_ptr& failure);
 
  private:
   // What the ranks' environments must say alike is looked at before anything depends on it.
-  void agree_on_options(TransportChoice choice);
+  void agree_on_options(TransportChoice choice, const std::exception_ptr& failure);
   void choose_transport(TransportChoice choice, MPI_Comm node);
   void make_monitor(double silence_seconds);  // nothing for 0 seconds
   void start_monitor();

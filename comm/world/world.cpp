@@ -33,15 +33,30 @@ bool is_launched() {
 }
 
 std::unique_ptr<Communicator> world(int* argc, char*** argv, const local::OptionValue& transport) {
-  const auto choice = transport.choice<mpi::TransportChoice>();
+  auto choice = mpi::TransportChoice::automatic;
+  std::exception_ptr failure;
+  try {
+    choice = transport.choice<mpi::TransportChoice>();
+  } catch (const local::InvalidArgument&) {
+    if (!is_launched()) throw;
+    failure = std::current_exception();
+  }
   if (transport.text() == "self") return self_communicator();
   if (!is_launched()) {
     refuse_separate_tasks();
     return self_communicator();
   }
-  std::shared_ptr<mpi::Job> job = mpi::Job::get(argc, argv, choice);
+  std::shared_ptr<mpi::Job> job = mpi::Job::get(argc, argv, choice, failure);
   MPI_Comm comm = job->duplicate();
   return std::make_unique<mpi::MpiCommunicator>(std::move(job), comm);
+}
+
+void fail_world(int* argc, char*** argv, const std::exception_ptr& failure) {
+  if (!is_launched()) return;
+  try {
+    mpi::Job::get(argc, argv, mpi::TransportChoice::automatic, failure);
+  } catch (const local::Error&) {  // the failure, here too
+  }
 }
 
 std::unique_ptr<Communicator> self_communicator() { return std::make_unique<SelfCommunicator>(); }

@@ -146,6 +146,18 @@ class Faults(CliTest):
             self.assertNotEqual(result.status, 0, result.err)
             self.assertRegex(result.err, said)
 
+    def test_mistakes_of_one_rank_are_said(self):
+        """By rank 0, which knows of none itself."""
+        for name, good, bad, said in [
+            ("QUARRY_THREADS", "1", "x", "QUARRY_THREADS=x: expected a whole number from 1 to 4096"),
+            ("QUARRY_TRANSPORT", "ucx", "x", "QUARRY_TRANSPORT=x: expected auto, mpi, ucx or self"),
+            ("QUARRY_DASHBOARD", "", "x", "QUARRY_DASHBOARD takes a whole number, not 'x'"),
+            ("QUARRY_WEIGHT", "1", "0", "QUARRY_WEIGHT=0: expected a number from 0.001 to 100000"),
+        ]:
+            for values in [[good, good, bad], [bad, good, good], [bad, bad, bad]]:
+                result = self.run_quarry("eval", "1+1", ranks=1, env={name: values[0]}, beside=[{name: value} for value in values[1:]])
+                self.assertEqual((result.status, result.errors()), (2, [f"quarry: error: {said}"]), result.err)
+
     def test_the_smallest_budget_is_named(self):
         command = ["eval", "sum(x.T @ x)", "-i", "x=faults_input.h5:/x", "--chunks", "100,100"]
 
