@@ -25,6 +25,7 @@
 #include "quarry/chunked/report/thinning.h"
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/chunked/runtime/machine_rates.h"
+#include "quarry/chunked/runtime/resolve_options.h"
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/comm/world/world.h"
 #include "quarry/io/dataset.h"
@@ -70,6 +71,7 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : Job(options) {
     throw;
   }
   runtime_ = std::make_unique<Runtime>(argc, argv, std::move(wanted));
+  agree_on_options(runtime_->communicator(), options_.alike());
   root_ = runtime_->rank() == 0;
   watch_runtime(runtime_.get());
   if (root_) fmt::print(stderr, "quarry: {}\n", runtime_->banner());

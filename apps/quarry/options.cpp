@@ -179,6 +179,21 @@ void CommonOptions::check() const {
   }
 }
 
+std::string CommonOptions::alike() const {
+  std::string text;
+  for (const local::OptionRow& row : local::option_table()) {
+    if (row.scope != local::OptionScope::tool || row.id == Option::progress || row.id == Option::dashboard_token)
+      continue;
+    const OptionValue one = value(row.id);
+    const bool is_place = row.id == Option::dashboard || row.type == local::OptionType::path;
+    text += fmt::format("{} ({}) {}\n", row.member, row.option,
+                        !is_place        ? one.text()
+                        : one.is_given() ? "given"
+                                         : "not given");
+  }
+  return text;
+}
+
 RuntimeOptions CommonOptions::runtime() const {
   const auto of = [this](Option option) { return given[static_cast<size_t>(option)]; };
   RuntimeOptions result;

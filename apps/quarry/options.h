@@ -29,6 +29,9 @@ struct CommonOptions {
 
   // What the command line says; the rest is left to the Runtime.
   RuntimeOptions runtime() const;
+  // What all ranks must say alike, for agree_on_options(): the tool's own options, but what rank 0 alone shows. Of
+  // files and pages only whether there are any.
+  std::string alike() const;
   bool plan() const { return value(local::Option::plan).flag(); }
   uint64_t seed_value() const { return value(local::Option::seed).natural(); }
   // What store() gets for an output; `overwrite` is the command's.

@@ -143,13 +143,13 @@ ResolvedOptions resolve_options(RuntimeOptions& options) {
   return resolved;
 }
 
-void agree_on_options(comm::Communicator& communicator, const ResolvedOptions& resolved) {
+void agree_on_options(comm::Communicator& communicator, const std::string& alike) {
   // As long as all are alike one exchange of the hash is enough.
-  int64_t extremes[] = {static_cast<int64_t>(std::hash<std::string>()(resolved.alike) >> 1), 0};
+  int64_t extremes[] = {static_cast<int64_t>(std::hash<std::string>()(alike) >> 1), 0};
   extremes[1] = -extremes[0];
   communicator.all_reduce(extremes, comm::ReduceOp::max);
   if (extremes[0] == -extremes[1]) return;
-  const std::vector<std::string> all = communicator.all_gather_strings(resolved.alike);
+  const std::vector<std::string> all = communicator.all_gather_strings(alike);
   for (size_t rank = 1; rank < all.size(); ++rank) {
     std::istringstream first(all[0]), other(all[rank]);
     for (std::string a, b; std::getline(first, a) && std::getline(other, b);) {

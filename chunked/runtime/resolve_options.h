@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "quarry/chunked/exec/bodies/device_decoding.h"
 #include "quarry/chunked/plan/stage.h"
@@ -26,8 +27,9 @@ struct ResolvedOptions {
   std::string alike;
 };
 
-// Throws InvalidArgument, which names the option and ranks, where they differ. Collective.
-void agree_on_options(comm::Communicator& communicator, const ResolvedOptions& resolved);
+// `alike`: as in ResolvedOptions, with a line for the same options on every rank. Throws InvalidArgument, which names
+// the option and ranks, where values differ. Collective.
+void agree_on_options(comm::Communicator& communicator, const std::string& alike);
 
 // The field of `options` that is text and this option, else what the environment says, else the option's default.
 local::OptionValue option_value(const RuntimeOptions& options, local::Option option);

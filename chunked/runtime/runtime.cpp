@@ -63,7 +63,7 @@ void Runtime::Impl::start(RuntimeOptions wanted) {
   direct_before = io::direct_bytes();
   if (communicator->rank() == 0) warn_of_misspelt_variables();
   together(*communicator, kStart, [this] { resolved = resolve_options(options); });
-  agree_on_options(*communicator, resolved);
+  agree_on_options(*communicator, resolved.alike);
   choose_device();
   internals.chunk_policy = {job_kind, options.chunks, 0};
   internals.passes_off = resolved.passes_off;

@@ -146,6 +146,22 @@ class Faults(CliTest):
             self.assertNotEqual(result.status, 0, result.err)
             self.assertRegex(result.err, said)
 
+    def test_commands_that_differ_are_named(self):
+        for mine, theirs, said in [
+            (["--out-chunks", "10,10"], ["--out-chunks", "20,10"], r"out_chunks \(--out-chunks\): it is 10,10 on rank 0, 20,10 on rank 2"),
+            (["--out-filter", "deflate:1"], ["--out-filter", "lz4"], r"out_filter \(--out-filter\): it is deflate:1 on rank 0, lz4 on rank 2"),
+            ([], ["--seed", "3"], r"seed \(--seed\): it is 0 on rank 0, 3 on rank 2"),
+            ([], ["--plan"], r"plan \(--plan\): it is off on rank 0, on on rank 2"),
+            (["--report", "faults_r.html"], [], r"report \(--report\): it is given on rank 0, not given on rank 2"),
+            ([], ["--stats", "faults_s.json"], r"stats \(--stats\): it is not given on rank 0, given on rank 2"),
+            (["--dashboard", "0"], [], r"dashboard \(--dashboard\): it is given on rank 0, not given on rank 2"),
+        ]:
+            command = [QUARRY, "eval", "x+1", "-i", "x=faults_input.h5:/x", "-o", "faults_o.h5"]
+            result = self.run_quarry(*command[1:], *mine, ":", "-n", 1, *command, *theirs, ranks=2)
+            self.assertEqual((result.status, len(result.errors())), (2, 1), result.err)
+            self.assertRegex(result.err, "all ranks need the same " + said)
+            self.assertFalse((self.dir / "faults_o.h5").exists())
+
     def test_mistakes_of_one_rank_are_said(self):
         """By rank 0, which knows of none itself."""
         for name, good, bad, said in [
