@@ -59,6 +59,10 @@ class ResidentSize(Budget):
         self.data("x.h5", 16384, 1024)  # 128 MiB
         self.data("z.h5", 16384, 1024, (1024, 64), compression="gzip", compression_opts=1, shuffle=True)
         self.data("f.h5", 131072, 64, (16, 64), "f4")  # 8192 chunks in the file
+        self.data("a.h5", 1024, 1024)
+        self.data("b.h5", 1024, 8)
+        self.data("t.h5", 4096, 512)
+        self.ok("eval", "a @ a.T + 1024 * eye(1024)", "-i", "a=a.h5:/x", "-o", "s.h5:/x", "--device", "cpu", env=self.env)
         x, z, f = "x=x.h5:/x", "z=z.h5:/x", "f=f.h5:/x"
         store = ["-o", "o.h5", "--overwrite"]
         evaluated = [
@@ -112,13 +116,30 @@ class ResidentSize(Budget):
                 ["eval", "x.sum()", "-i", x, "--chunks", "16,64", "--trace", "t.json", "--report", "r.html"],
                 ["report", "t.json", "-o", "again.html"],
                 ["info", "f.h5"],
+                ["verify", "z.h5"],
+                ["convert", "x.h5:/x", "-o", "c.npy"],
+                ["convert", "z.h5:/x", "-o", "c.zarr"],
+                ["convert", "z.h5", "-o", "c.h5"],
+                ["diff", "z.h5:/x", "z.h5:/x"],
+                ["solve", "s.h5:/x", "b.h5:/x", "-o", "solve.h5"],
+                ["lstsq", "t.h5:/x", "t.h5:/x", "-o", "lstsq.h5"],
+                ["inv", "s.h5:/x", "-o", "inv.h5"],
+                ["cholesky", "s.h5:/x", "-o", "cholesky.h5"],
+                ["eigh", "s.h5:/x", "-o", "eigh.h5"],
+                ["matmul", "x.h5:/x", "a.h5:/x", "-o", "matmul.h5"],
             ]
+        ]
+        commands += [
+            (["sort", "x.h5:/x", "-o", "sort.h5"], 176),
+            (["lu", "s.h5:/x", "-o", "lu.h5"], 80),
+            (["qr", "t.h5:/x", "-o", "qr.h5"], 104),
+            (["svd", "t.h5:/x", "-o", "svd.h5"], 104),
         ]
         self.assertGreaterEqual(len(commands), 40)
         over = []
         for command, *chosen in commands:
             budget = chosen[0] if chosen else 64
-            limited = ["--memory", f"{budget}MiB", "--device", "cpu", "--threads", "2"] if command[0] not in ("report", "info") else []
+            limited = ["--memory", f"{budget}MiB", "--device", "cpu", "--threads", "2"] if command[0] not in ("report", "info", "verify") else []
             try:
                 size, _ = self.peak(*command, *limited)
             except AssertionError as error:
