@@ -12,38 +12,34 @@ namespace quarry::plan {
 namespace {
 
 // What the time of an operator grows with.
-enum class Growth : uint8_t { cubic, sorting };
+enum class Growth : uint8_t { cubic, substitution, sorting };
 struct Grows {
   std::string_view name;
   Growth growth;
 };
 // Operators that are not named here take a time that is proportional to their elements.
 constexpr std::array kGrowth = {
-    Grows{"eigh", Growth::cubic},
-    Grows{"linalg.eigh", Growth::cubic},
-    Grows{"linalg.eigh_some", Growth::cubic},
-    Grows{"linalg.eigvalsh", Growth::cubic},
-    Grows{"linalg.eig", Growth::cubic},
-    Grows{"linalg.eigvals", Growth::cubic},
-    Grows{"linalg.svd", Growth::cubic},
-    Grows{"linalg.svdvals", Growth::cubic},
-    Grows{"linalg.qr", Growth::cubic},
-    Grows{"linalg.cholesky", Growth::cubic},
-    Grows{"linalg.inv", Growth::cubic},
-    Grows{"linalg.solve", Growth::cubic},
-    Grows{"linalg.det", Growth::cubic},
-    Grows{"linalg.slogdet", Growth::cubic},
-    Grows{"linalg.lstsq", Growth::cubic},
-    Grows{"linalg.pinv", Growth::cubic},
-    Grows{"linalg.matrix_rank", Growth::cubic},
-    Grows{"linalg.cond", Growth::cubic},
-    Grows{"linalg.matrix_power", Growth::cubic},
-    Grows{"sort", Growth::sorting},
-    Grows{"argsort", Growth::sorting},
-    Grows{"lexsort", Growth::sorting},
-    Grows{"unique", Growth::sorting},
-    Grows{"median", Growth::sorting},
+    Grows{"cholesky", Growth::cubic},    Grows{"cond", Growth::cubic},
+    Grows{"det", Growth::cubic},         Grows{"eig", Growth::cubic},
+    Grows{"eigh", Growth::cubic},        Grows{"eigh_some", Growth::cubic},
+    Grows{"eigvals", Growth::cubic},     Grows{"eigvalsh", Growth::cubic},
+    Grows{"inv", Growth::cubic},         Grows{"lstsq", Growth::cubic},
+    Grows{"lu", Growth::cubic},          Grows{"matrix_power", Growth::cubic},
+    Grows{"matrix_rank", Growth::cubic}, Grows{"pinv", Growth::cubic},
+    Grows{"qr", Growth::cubic},          Grows{"slogdet", Growth::cubic},
+    Grows{"solve", Growth::cubic},       Grows{"solve_triangular", Growth::substitution},
+    Grows{"svd", Growth::cubic},         Grows{"svdvals", Growth::cubic},
+    Grows{"tsqr", Growth::cubic},        Grows{"argsort", Growth::sorting},
+    Grows{"lexsort", Growth::sorting},   Grows{"median", Growth::sorting},
+    Grows{"sort", Growth::sorting},      Grows{"unique", Growth::sorting},
 };
+
+const Grows* find_growth(std::string_view name) {
+  constexpr std::string_view kFolder = "linalg.";  // functions of the namespace; tiles' programs have none
+  if (name.starts_with(kFolder)) name.remove_prefix(kFolder.size());
+  const auto* row = std::ranges::find(kGrowth, name, &Grows::name);
+  return row == kGrowth.end() ? nullptr : row;
+}
 
 using local::DType;
 
@@ -57,6 +53,15 @@ double cubic_units(const Dims& shape) {
   const auto rows = static_cast<double>(shape[shape.size() - 2]),
              columns = static_cast<double>(shape[shape.size() - 1]);
   return elements_of(shape) * std::min(rows, columns);
+}
+
+// Of the elements of the triangle for each right-hand side, the last argument.
+double substitution_units(const std::vector<op::ArraySpec>& arguments) {
+  if (arguments.size() < 2) return 0;
+  const Dims &triangle = arguments[0].shape, &sides = arguments.back().shape;
+  if (triangle.size() < 2) return elements_of(sides);
+  const double columns = sides.size() < 2 ? 1 : static_cast<double>(sides[sides.size() - 1]);
+  return elements_of(triangle) * columns;
 }
 
 void add_program(const local::Program& program, double elements, std::vector<Work>& works) {
@@ -158,9 +163,9 @@ double usual_seconds(const Work& work) {
     case Work::Kind::product:
       return kProduct;
     case Work::Kind::call: {
-      const auto* row = std::ranges::find(kGrowth, work.applied->op->name(), &Grows::name);
-      if (row == kGrowth.end()) return work.applied->op->name().starts_with("fft.") ? kSorted : kElement;
-      return row->growth == Growth::cubic ? kMultiplication : kSorted;
+      const Grows* row = find_growth(work.applied->op->name());
+      if (row == nullptr) return work.applied->op->name().starts_with("fft.") ? kSorted : kElement;
+      return row->growth == Growth::sorting ? kSorted : kMultiplication;
     }
     case Work::Kind::copy:
       return kCopy;
@@ -218,11 +223,13 @@ double units_of_call(std::string_view name, const op::Call& call) {
       cubic += cubic_units(spec.shape);
     }
   }
-  const auto* row = std::ranges::find(kGrowth, name, &Grows::name);
-  if (row == kGrowth.end()) return name.starts_with("fft.") ? largest * std::log2(largest + 2) : elements;
+  const Grows* row = find_growth(name);
+  if (row == nullptr) return name.starts_with("fft.") ? largest * std::log2(largest + 2) : elements;
   switch (row->growth) {
     case Growth::cubic:
       return cubic;
+    case Growth::substitution:
+      return substitution_units(call.arguments);
     case Growth::sorting:
       return largest * std::log2(largest + 2);
   }
@@ -245,8 +252,8 @@ int64_t product_flops(const Stage& stage) {
 }
 
 bool is_cubic(std::string_view name) {
-  const auto* row = std::ranges::find(kGrowth, name, &Grows::name);
-  return row != kGrowth.end() && row->growth == Growth::cubic;
+  const Grows* row = find_growth(name);
+  return row != nullptr && row->growth != Growth::sorting;
 }
 
 double Rates::seconds_per_unit(const Work& work) const {

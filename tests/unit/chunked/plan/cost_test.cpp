@@ -59,6 +59,17 @@ TEST_F(Cost, DecompositionsGrowWithTheThirdPower) {
   const auto of = [](int64_t n) { return units(plan_of(linalg::eigh(dataset({n, n})).eigenvalues), Work::Kind::call); };
   EXPECT_DOUBLE_EQ(of(3000) / of(300), 1000);
   EXPECT_EQ(of(3000), 27e9);
+  // Solvers and factors too, of one chunk or of tiles; a system of one right-hand side is a factorisation.
+  const auto call_of = [](const Array& x) { return units(plan_of(x), Work::Kind::call); };
+  const auto square = [](int64_t n) { return dataset({n, n}); };
+  EXPECT_DOUBLE_EQ(call_of(linalg::cholesky(square(3000))) / call_of(linalg::cholesky(square(300))), 1000);
+  EXPECT_DOUBLE_EQ(
+      call_of(linalg::solve(square(3000), square(3000))) / call_of(linalg::solve(square(300), square(300))), 1000);
+  EXPECT_NEAR(call_of(linalg::solve(square(3000), dataset({3000}))) / 27e9, 1, 0.01);
+  EXPECT_GT(call_of(linalg::inv(square(3000))) / call_of(linalg::inv(square(300))), 900);
+  // Of a triangle each right-hand side costs its square.
+  EXPECT_EQ(call_of(linalg::solve_triangular(square(300), dataset({300}))), 300.0 * 300);
+  EXPECT_EQ(call_of(linalg::solve_triangular(square(300), dataset({300, 7}))), 300.0 * 300 * 7);
   // An estimate of a few seconds and not of none: the usual rate where nothing was measured.
   EXPECT_GT(seconds(plan_of(linalg::eigh(dataset({3000, 3000})).eigenvalues), {}), 1);
 }
