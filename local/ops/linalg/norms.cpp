@@ -126,13 +126,13 @@ NdArray cond(const NdArray& x, const NormOrder& p) {
     result = number_of && *number_of < 0 ? divide(last, first) : divide(first, last);
   } else {
     check_square(x);
-    const Precision precision = precision_of(x);
-    const NdArray a = converted(x, precision.compute);
-    const Inverses inverse = inverses(a, precision.compute);
+    const LoopDTypes dtypes = loop_dtypes(x);
+    const NdArray a = converted(x, dtypes.compute);
+    const Inverses inverse = inverses(a, dtypes.compute);
     const NdArray values = where(equal(inverse.info.array()[{ellipsis, newaxis, newaxis}], 0), inverse.values,
                                  std::numeric_limits<double>::quiet_NaN());
     result = multiply(norm(a, p, {-2, -1}), norm(values, p, {-2, -1}));
-    result = converted(result, real_type(precision.result));
+    result = converted(result, real_type(dtypes.result));
   }
   // A singular matrix has an infinite condition number, but one with NaN has none.
   const NdArray unknown = is_float(x.dtype()) || is_complex(x.dtype())
@@ -272,15 +272,14 @@ std::pair<NdArray, NdArray> pade_terms(const NdArray& a, const Pade& pade) {
 NdArray expm(const NdArray& A) {
   const Range named("linalg.expm");
   check_square(A);
-  const Precision precision = precision_of(A);
-  const DType dtype = precision.compute;
+  const LoopDTypes dtypes = loop_dtypes(A);
+  const DType dtype = dtypes.compute;
   const DeviceScope scope(context_for(A.device()));
   NdArray a = converted(A, dtype);
-  if (A.size() == 0) return converted(a, precision.result);
+  if (A.size() == 0) return converted(a, dtypes.result);
   const NdArray size = norm_of_matrices<Functions>(a, NormOrder(1.0));
   const double largest = max(size).item().as_double();
-  if (!std::isfinite(largest))
-    return converted(multiply(a, std::numeric_limits<double>::quiet_NaN()), precision.result);
+  if (!std::isfinite(largest)) return converted(multiply(a, std::numeric_limits<double>::quiet_NaN()), dtypes.result);
   const Pade& pade = approximant(largest, dtype);
   const double bound = pade.bound(dtype);
   // Matrices beyond the bound are scaled by 2^-s.
@@ -295,28 +294,28 @@ NdArray expm(const NdArray& A) {
     const NdArray square = matmul(result, result);
     result = A.ndim() == 2 ? square : where(greater(squarings, step), square, result);
   }
-  return converted(result, precision.result);
+  return converted(result, dtypes.result);
 }
 
 NdArray sqrtm(const NdArray& A) {
   const Range named("linalg.sqrtm");
   check_square(A);
-  const Precision precision = precision_of(A);
-  const NdArray a = converted(A, precision.compute);
-  if (A.size() == 0) return converted(a, precision.result);
+  const LoopDTypes dtypes = loop_dtypes(A);
+  const NdArray a = converted(A, dtypes.compute);
+  if (A.size() == 0) return converted(a, dtypes.result);
   const NdArray adjoint = is_complex(a.dtype()) ? conjugate(swapped(a)) : swapped(a);
   const double largest = max(absolute(a)).item().as_double();
-  const double rounding = static_cast<double>(a.shape(-1)) * epsilon_of(precision.result) * largest;
+  const double rounding = static_cast<double>(a.shape(-1)) * epsilon_of(dtypes.result) * largest;
   if (max(absolute(subtract(a, adjoint))).item().as_double() > rounding)
     throw InvalidArgument("sqrtm takes symmetric or Hermitian matrices only");
   auto [values, vectors] = eigh(a);
   // Rounding makes small negative values of zeros.
   const NdArray zero = less_equal(absolute(values), rounding);
   values = where(logical_and(zero, less(values, 0)), 0, values);
-  DType result = precision.result;
+  DType result = dtypes.result;
   if (any(less(values, 0)).item<bool>()) {
-    values = values.astype(complex_type(precision.compute));
-    result = complex_type(precision.result);
+    values = values.astype(complex_type(dtypes.compute));
+    result = complex_type(dtypes.result);
   }
   const NdArray scaled = multiply(vectors, sqrt(values)[{ellipsis, newaxis, full_slice}]);
   return converted(matmul(scaled, is_complex(vectors.dtype()) ? conjugate(swapped(vectors)) : swapped(vectors)),

@@ -43,9 +43,9 @@ class Generalized {
  public:
   Generalized(const NdArray& a, const NdArray& b, bool lower, int64_t type, bool check_finite);
   const NdArray& matrix() const { return matrix_; }
-  NdArray values(const NdArray& values) const { return converted(values, real_type(precision_.result)); }
+  NdArray values(const NdArray& values) const { return converted(values, real_type(dtypes_.result)); }
   NdArray vectors(const NdArray& vectors) const {
-    return converted(type_ == 3 ? matmul(factor_, vectors) : solved(vectors, "C"), precision_.result);
+    return converted(type_ == 3 ? matmul(factor_, vectors) : solved(vectors, "C"), dtypes_.result);
   }
 
  private:
@@ -53,7 +53,7 @@ class Generalized {
     return solve_triangular(factor_, sides, std::string(trans), /*lower=*/true, false, false, /*check_finite=*/false);
   }
   int64_t type_;
-  Precision precision_;
+  LoopDTypes dtypes_;
   NdArray factor_, matrix_;
 };
 
@@ -70,8 +70,8 @@ Generalized::Generalized(const NdArray& a, const NdArray& b, bool lower, int64_t
     throw InvalidArgument(fmt::format("wrong b dimensions {}, a has {}", to_string(b.shape()), to_string(a.shape())));
   check_values(a, check_finite);
   check_values(b, check_finite);
-  precision_ = precision_of(a, b);
-  const DType dtype = precision_.compute;
+  dtypes_ = loop_dtypes(a, b);
+  const DType dtype = dtypes_.compute;
   try {
     factor_ = cholesky(converted(b, dtype), /*upper=*/!lower);
   } catch (const LinAlgError&) {
@@ -132,11 +132,11 @@ void run_on_host(const HostDecomposition& task, const NdArray& like) {
 // b of a system of n equations as columns in the CPU's memory, (batch, k, n), and what the solution is to be.
 struct HostSides {
   Device device;
-  Precision precision;
+  LoopDTypes dtypes;
   NdArray columns;
   bool vector;
 
-  HostSides(const NdArray& a, const Dims& batch, int64_t n, const NdArray& b) : precision(precision_of(a, b)) {
+  HostSides(const NdArray& a, const Dims& batch, int64_t n, const NdArray& b) : dtypes(loop_dtypes(a, b)) {
     const NdArray* both[] = {&a, &b};
     device = common_device(both);
     if (b.ndim() == 0) throw InvalidArgument("b must have at least one axis");
@@ -147,11 +147,11 @@ struct HostSides {
                                         to_string(a.shape()), to_string(b.shape())));
     const NdArray sides = swapped(given.to(host_of(given)));
     const Dims all = broadcast_shapes(batch, linalg::batch_of(given));
-    columns = copied(sides.broadcast_to(joined(all, {sides.shape(-2), n})), precision.compute);
+    columns = copied(sides.broadcast_to(joined(all, {sides.shape(-2), n})), dtypes.compute);
   }
   NdArray solution() const {
     const NdArray x = vector ? columns[{ellipsis, int64_t{0}, full_slice}] : swapped(columns);
-    return converted(x, precision.result).to(device);
+    return converted(x, dtypes.result).to(device);
   }
 };
 HostSides banded_sides(const NdArray& ab, const NdArray& b, bool check_finite) {
@@ -183,9 +183,9 @@ NdArray solve_banded(const std::pair<int64_t, int64_t>& l_and_u, const NdArray& 
         "invalid values for the number of lower and upper diagonals: l+u+1 ({}) does not equal ab.shape[-2] ({})",
         l + u + 1, ab.shape(-2)));
   if (sides.columns.size() != 0) {
-    const NdArray band = band_of(ab, sides.columns, l, sides.precision.compute);
+    const NdArray band = band_of(ab, sides.columns, l, sides.dtypes.compute);
     const Info info(linalg::batch_of(band), context_for(band.device()));
-    run_on_host(BandedSolve{sides.precision.compute, l, u, stack_of(band), stack_of(sides.columns), info.data()}, band);
+    run_on_host(BandedSolve{sides.dtypes.compute, l, u, stack_of(band), stack_of(sides.columns), info.data()}, band);
     info.check("singular matrix");
   }
   return sides.solution();
@@ -195,9 +195,9 @@ NdArray solveh_banded(const NdArray& ab, const NdArray& b, bool, bool, bool lowe
   const HostSides sides = banded_sides(ab, b, check_finite);
   if (ab.shape(-2) == 0) throw InvalidArgument("ab must have at least one row");
   if (sides.columns.size() != 0) {
-    const NdArray band = band_of(ab, sides.columns, 0, sides.precision.compute);
+    const NdArray band = band_of(ab, sides.columns, 0, sides.dtypes.compute);
     const Info info(linalg::batch_of(band), context_for(band.device()));
-    run_on_host(HermitianBandedSolve{sides.precision.compute, lower ? Triangle::lower : Triangle::upper, stack_of(band),
+    run_on_host(HermitianBandedSolve{sides.dtypes.compute, lower ? Triangle::lower : Triangle::upper, stack_of(band),
                                      stack_of(sides.columns), info.data()},
                 band);
     info.check("Matrix is not positive definite");
@@ -216,7 +216,7 @@ NdArray solve_toeplitz(const std::variant<std::pair<NdArray, NdArray>, NdArray>&
   for (const NdArray* given : {&c, &r, &b}) check_values(*given, check_finite);
   const HostSides sides(c.astype(promote_types(c.dtype(), r.dtype())), {}, c.size(), b);
   if (sides.columns.size() != 0) {
-    const DType dtype = sides.precision.compute;
+    const DType dtype = sides.dtypes.compute;
     const NdArray column = copied(c.to(host_of(c)), dtype), row = copied(r.to(host_of(r)), dtype);
     const Info info(linalg::batch_of(sides.columns), context_for(column.device()));
     run_on_host(ToeplitzSolve{dtype, column.raw(), row.raw(), stack_of(sides.columns), info.data()}, column);
@@ -231,9 +231,9 @@ std::pair<NdArray, NdArray> schur(const NdArray& a, std::string_view output, boo
     throw InvalidArgument(fmt::format("argument must be 'real', or 'complex', not '{}'", output));
   check_square(a);
   check_values(a, check_finite);
-  const Precision precision = precision_of(a);
-  const DType dtype = complex ? complex_type(precision.compute) : precision.compute;
-  const DType result = complex ? dtype : precision.result;
+  const LoopDTypes dtypes = loop_dtypes(a);
+  const DType dtype = complex ? complex_type(dtypes.compute) : dtypes.compute;
+  const DType result = complex ? dtype : dtypes.result;
   const NdArray work = copied(swapped(a.to(host_of(a))), dtype);
   const NdArray vectors(work.shape(), dtype, context_for(work.device()));
   if (work.size() != 0) {
@@ -250,8 +250,8 @@ std::pair<NdArray, NdArray> schur(const NdArray& a, std::string_view output, boo
 std::tuple<NdArray, NdArray, NdArray> ldl(const NdArray& A, bool lower, bool hermitian, bool, bool check_finite) {
   check_square(A);
   check_values(A, check_finite);
-  const Precision precision = precision_of(A);
-  const DType dtype = precision.compute;
+  const LoopDTypes dtypes = loop_dtypes(A);
+  const DType dtype = dtypes.compute;
   const ExecContext context = context_for(host_of(A));
   const int64_t n = A.shape(-1);
   const NdArray work = copied(swapped(A.to(host_of(A))), dtype);
@@ -262,7 +262,7 @@ std::tuple<NdArray, NdArray, NdArray> ldl(const NdArray& A, bool lower, bool her
                     stack_of(d), order.data<int64_t>()},
                 work);
   const auto delivered = [&](const NdArray& columns) {
-    return converted(swapped(columns), precision.result).to(A.device());
+    return converted(swapped(columns), dtypes.result).to(A.device());
   };
   return {delivered(work), delivered(d), order.to(A.device())};
 }

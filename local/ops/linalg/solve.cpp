@@ -188,52 +188,52 @@ NdArray conjugate_transpose(const NdArray& a) { return is_complex(a.dtype()) ? c
 NdArray solve(const NdArray& a, const NdArray& b) {
   check_square(a);
   check_device(a, b);
-  const Precision precision = precision_of(a, b);
-  const RightHandSides sides(a, b, b.ndim() == 1, precision.compute);
+  const LoopDTypes dtypes = loop_dtypes(a, b);
+  const RightHandSides sides(a, b, b.ndim() == 1, dtypes.compute);
   const auto result = [&](const Info& info) {
     check_singular(info, a);
-    return converted(unless_unknown(info, sides.solution(), b.ndim() == 1 ? 1 : 2), precision.result);
+    return converted(unless_unknown(info, sides.solution(), b.ndim() == 1 ? 1 : 2), dtypes.result);
   };
-  if (const Info info(linalg::batch_of(a), context_for(a.device())); solve_at_once(a, sides, info, precision.compute))
+  if (const Info info(linalg::batch_of(a), context_for(a.device())); solve_at_once(a, sides, info, dtypes.compute))
     return result(info);
-  const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
+  const LuOfTranspose lu = lu_of_transpose(a, dtypes.compute);
   // What a singular matrix gives is dropped: the engine need not wait for the check.
-  solve_by_lu(lu.factors, lu.pivots, MatrixOp::transpose, sides, precision.compute);
+  solve_by_lu(lu.factors, lu.pivots, MatrixOp::transpose, sides, dtypes.compute);
   return result(lu.info);
 }
 
 NdArray inv(const NdArray& a) {
   check_square(a);
-  const Precision precision = precision_of(a);
-  const Inverses result = inverses(a, precision.compute);
+  const LoopDTypes dtypes = loop_dtypes(a);
+  const Inverses result = inverses(a, dtypes.compute);
   check_singular(result.info, a);
-  return converted(unless_unknown(result.info, result.values, 2), precision.result);
+  return converted(unless_unknown(result.info, result.values, 2), dtypes.result);
 }
 
 NdArray det(const NdArray& a) {
   check_square(a);
-  const Precision precision = precision_of(a);
-  const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
-  const NdArray product = multiply(prod(diagonal_of(lu.factors), -1), parity(lu.pivots, precision.compute));
-  if (is_regular(lu)) return converted(product, precision.result);
-  return converted(unless_singular(lu, unknown(lu.info, a), product, 0), precision.result);
+  const LoopDTypes dtypes = loop_dtypes(a);
+  const LuOfTranspose lu = lu_of_transpose(a, dtypes.compute);
+  const NdArray product = multiply(prod(diagonal_of(lu.factors), -1), parity(lu.pivots, dtypes.compute));
+  if (is_regular(lu)) return converted(product, dtypes.result);
+  return converted(unless_singular(lu, unknown(lu.info, a), product, 0), dtypes.result);
 }
 
 SlogdetResult slogdet(const NdArray& a) {
   check_square(a);
-  const Precision precision = precision_of(a);
-  if (const std::optional<SlogdetResult> found = slogdet_at_once(a, precision.compute))
-    return {converted(found->sign, precision.result), converted(found->logabsdet, real_type(precision.result))};
-  const LuOfTranspose lu = lu_of_transpose(a, precision.compute);
+  const LoopDTypes dtypes = loop_dtypes(a);
+  if (const std::optional<SlogdetResult> found = slogdet_at_once(a, dtypes.compute))
+    return {converted(found->sign, dtypes.result), converted(found->logabsdet, real_type(dtypes.result))};
+  const LuOfTranspose lu = lu_of_transpose(a, dtypes.compute);
   const NdArray pivots = diagonal_of(lu.factors), sizes = absolute(pivots);
   const NdArray signs = is_complex(pivots.dtype()) ? divide(pivots, sizes) : sign(pivots);
-  const NdArray product = multiply(prod(signs, -1), parity(lu.pivots, precision.compute));
+  const NdArray product = multiply(prod(signs, -1), parity(lu.pivots, dtypes.compute));
   const NdArray logarithm = sum(log(sizes), -1);
-  if (is_regular(lu)) return {converted(product, precision.result), converted(logarithm, real_type(precision.result))};
+  if (is_regular(lu)) return {converted(product, dtypes.result), converted(logarithm, real_type(dtypes.result))};
   const NdArray lost = unknown(lu.info, a);
-  return {converted(unless_singular(lu, lost, product, 0), precision.result),
+  return {converted(unless_singular(lu, lost, product, 0), dtypes.result),
           converted(unless_singular(lu, lost, logarithm, -std::numeric_limits<double>::infinity()),
-                    real_type(precision.result))};
+                    real_type(dtypes.result))};
 }
 
 namespace {
@@ -284,8 +284,8 @@ NdArray cholesky_factor(const NdArray& a, bool upper, DType dtype) {
 }  // namespace
 
 NdArray cholesky(const NdArray& a, bool upper) {
-  const Precision precision = precision_of(a);
-  return converted(cholesky_factor(a, upper, precision.compute), precision.result);
+  const LoopDTypes dtypes = loop_dtypes(a);
+  return converted(cholesky_factor(a, upper, dtypes.compute), dtypes.result);
 }
 
 namespace {
@@ -328,8 +328,8 @@ LeastSquares least_squares(const NdArray& a, const NdArray& b, std::optional<dou
   check_matrix(given);
   const int64_t m = a.shape(0), n = a.shape(1);
   if (given.shape(0) != m) throw LinAlgError("Incompatible dimensions");
-  const Precision precision = precision_of(a, b);
-  const DType dtype = precision.compute;
+  const LoopDTypes dtypes = loop_dtypes(a, b);
+  const DType dtype = dtypes.compute;
   const ExecContext context = context_for(a.device());
   const DeviceScope scope(context);
   const NdArray matrix = converted(a, dtype), rhs = converted(given, dtype);
@@ -361,9 +361,9 @@ LeastSquares least_squares(const NdArray& a, const NdArray& b, std::optional<dou
   }
   const NdArray size = absolute(rest), squares = sum(multiply(size, size), 0);
   const NdArray rank = svd.s.size() == 0 ? zeros({}, DType::int64) : count_nonzero(counts(svd.s));
-  x = converted(x, precision.result);
-  return {vector ? x[{full_slice, int64_t{0}}] : x, converted(squares, real_type(precision.result)), rank,
-          converted(svd.s, real_type(precision.result))};
+  x = converted(x, dtypes.result);
+  return {vector ? x[{full_slice, int64_t{0}}] : x, converted(squares, real_type(dtypes.result)), rank,
+          converted(svd.s, real_type(dtypes.result))};
 }
 
 std::tuple<NdArray, NdArray, Scalar, NdArray> lstsq(const NdArray& a, const NdArray& b, std::optional<double> rcond) {
@@ -381,12 +381,12 @@ NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond, bool hermiti
     throw InvalidArgument(fmt::format("rtol must be a number, not '{}'", std::get<std::string>(rtol)));
   if (rcond && given) throw InvalidArgument("`rtol` and `rcond` can't be both set.");
   check_stacked(a);
-  const Precision precision = precision_of(a);
+  const LoopDTypes dtypes = loop_dtypes(a);
   const int64_t m = a.shape(-2), n = a.shape(-1);
   const DeviceScope scope(context_for(a.device()));
-  if (a.size() == 0) return NdArray(joined(linalg::batch_of(a), {n, m}), precision.result, current_context());
+  if (a.size() == 0) return NdArray(joined(linalg::batch_of(a), {n, m}), dtypes.result, current_context());
   if (hermitian) check_square(a);
-  const auto parts = std::get<SVDResult>(svd(converted(a, precision.compute), false, true, hermitian));
+  const auto parts = std::get<SVDResult>(svd(converted(a, dtypes.compute), false, true, hermitian));
   const NdArray largest = max(parts.S, -1, {.keepdims = true});
   NdArray cut;
   const std::optional<NdArray>& tolerance = rcond || !given ? rcond : *given;
@@ -394,14 +394,14 @@ NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond, bool hermiti
     cut = multiply((*tolerance)[{ellipsis, newaxis}], largest);
   } else {
     constexpr double kDefault = 1e-15;
-    const double precise = epsilon_of(precision.compute) * static_cast<double>(std::max(m, n));
-    cut = multiply(largest, real_type(precision.compute) == DType::float64 && !given ? kDefault : precise);
+    const double precise = epsilon_of(dtypes.compute) * static_cast<double>(std::max(m, n));
+    cut = multiply(largest, real_type(dtypes.compute) == DType::float64 && !given ? kDefault : precise);
   }
   const NdArray large = greater(parts.S, cut);
   const NdArray inverse = where(large, divide(1.0, parts.S), 0);
   const NdArray result =
       matmul(conjugate_transpose(parts.Vh), multiply(inverse[{ellipsis, newaxis}], conjugate_transpose(parts.U)));
-  return converted(result, precision.result);
+  return converted(result, dtypes.result);
 }
 
 NdArray tensorsolve(const NdArray& a_in, const NdArray& b, const std::optional<Ints>& axes) {
@@ -484,19 +484,19 @@ NdArray row_order(const NdArray& pivots, int64_t m) {
 ArrayTuple lu(const NdArray& a, bool permute_l, bool, bool check_finite, bool p_indices) {
   check_stacked(a);
   check_values(a, check_finite);
-  const Precision precision = precision_of(a);
+  const LoopDTypes dtypes = loop_dtypes(a);
   const int64_t m = a.shape(-2), k = std::min(m, a.shape(-1));
-  const PlainLu plain = plain_lu(a, precision.compute);
+  const PlainLu plain = plain_lu(a, dtypes.compute);
   const DeviceScope scope(context_for(a.device()));
   const NdArray both = swapped(plain.columns);
-  const NdArray lower = triangular(both[{ellipsis, Slice{0, k, 1}}], Triangle::lower, precision.result);
-  const NdArray u = triangular(both[{ellipsis, Slice{0, k, 1}, full_slice}], Triangle::upper, precision.result);
+  const NdArray lower = triangular(both[{ellipsis, Slice{0, k, 1}}], Triangle::lower, dtypes.result);
+  const NdArray u = triangular(both[{ellipsis, Slice{0, k, 1}, full_slice}], Triangle::upper, dtypes.result);
   const NdArray order = row_order(plain.pivots, m);  // P^T a = L U: row i of L is row order[i] of P L
   const NdArray place = argsort(order);
   if (permute_l) return {take_along_axis(lower, place[{ellipsis, newaxis}].broadcast_to(lower.shape()), -2), u};
   if (p_indices) return {place, lower, u};
   // P[i, j] = 1 where row i of a is row j of L U.
-  const NdArray p(joined(linalg::batch_of(a), {m, m}), real_type(precision.result), current_context());
+  const NdArray p(joined(linalg::batch_of(a), {m, m}), real_type(dtypes.result), current_context());
   p.fill(0, current_context());
   put_along_axis(p, place[{ellipsis, newaxis}], 1, -1);
   return {p, lower, u};
@@ -504,9 +504,9 @@ ArrayTuple lu(const NdArray& a, bool permute_l, bool, bool check_finite, bool p_
 
 std::pair<NdArray, NdArray> lu_factor(const NdArray& a, bool, bool check_finite) {
   check_values(a, check_finite);
-  const Precision precision = precision_of(a);
-  const PlainLu plain = plain_lu(a, precision.compute);
-  return {converted(swapped(plain.columns), precision.result), subtract(plain.pivots, 1)};
+  const LoopDTypes dtypes = loop_dtypes(a);
+  const PlainLu plain = plain_lu(a, dtypes.compute);
+  return {converted(swapped(plain.columns), dtypes.result), subtract(plain.pivots, 1)};
 }
 
 namespace {
@@ -533,14 +533,14 @@ NdArray lu_solve(const std::pair<NdArray, NdArray>& lu_and_piv, const NdArray& b
   if (piv.shape() != expected)
     throw InvalidArgument(fmt::format("pivots of shape {} do not fit factors of shape {}", to_string(piv.shape()),
                                       to_string(factors.shape())));
-  const Precision precision = precision_of(factors, b);
+  const LoopDTypes dtypes = loop_dtypes(factors, b);
   // Pivots outside of the matrix would be read as addresses.
   if (piv.size() != 0 && item_or(any(logical_or(less(piv, 0), greater_equal(piv, factors.shape(-1)))), false).as_bool())
     throw InvalidArgument(fmt::format("pivots must lie in [0, {})", factors.shape(-1)));
-  const RightHandSides sides(factors, b, is_vector(b), precision.compute);
-  solve_by_lu(seen(factors, precision.compute, /*transposed_serves=*/false).columns, add(piv, 1).astype(DType::int32),
-              op, sides, precision.compute);
-  return converted(sides.solution(), precision.result);
+  const RightHandSides sides(factors, b, is_vector(b), dtypes.compute);
+  solve_by_lu(seen(factors, dtypes.compute, /*transposed_serves=*/false).columns, add(piv, 1).astype(DType::int32), op,
+              sides, dtypes.compute);
+  return converted(sides.solution(), dtypes.result);
 }
 
 NdArray solve_triangular(const NdArray& a, const NdArray& b, const std::variant<int64_t, std::string>& trans,
@@ -554,12 +554,12 @@ NdArray solve_triangular(const NdArray& a, const NdArray& b, const std::variant<
   if (letter && (letter->size() != 1 || letters.find(*letter) == std::string_view::npos))
     throw InvalidArgument(fmt::format("trans must be 'N', 'T' or 'C', not '{}'", *letter));
   const MatrixOp op = operation(letter ? static_cast<int64_t>(letters.find(*letter)) : std::get<int64_t>(trans));
-  const Precision precision = precision_of(a, b);
+  const LoopDTypes dtypes = loop_dtypes(a, b);
   if (!unit_diagonal && a.size() != 0 && item_or(any(equal(diagonal_of(a), 0)), false).as_bool())
     throw LinAlgError("singular matrix: a diagonal element is zero");
-  const RightHandSides sides(a, b, is_vector(b), precision.compute);
-  solve_by_triangle(a, lower ? Triangle::lower : Triangle::upper, op, unit_diagonal, sides, precision.compute);
-  return converted(sides.solution(), precision.result);
+  const RightHandSides sides(a, b, is_vector(b), dtypes.compute);
+  solve_by_triangle(a, lower ? Triangle::lower : Triangle::upper, op, unit_diagonal, sides, dtypes.compute);
+  return converted(sides.solution(), dtypes.result);
 }
 
 std::pair<NdArray, bool> cho_factor(const NdArray& a, bool lower, bool, bool check_finite) {
@@ -573,14 +573,13 @@ NdArray cho_solve(const std::pair<NdArray, bool>& c_and_lower, const NdArray& b,
   check_device(c, b);
   check_values(c, check_finite);
   check_values(b, check_finite);
-  const Precision precision = precision_of(c, b);
-  const RightHandSides sides(c, b, is_vector(b), precision.compute);
+  const LoopDTypes dtypes = loop_dtypes(c, b);
+  const RightHandSides sides(c, b, is_vector(b), dtypes.compute);
   const Triangle triangle = lower ? Triangle::lower : Triangle::upper;
   const MatrixOp first = lower ? MatrixOp::none : MatrixOp::conjugate_transpose;
   const MatrixOp second = lower ? MatrixOp::conjugate_transpose : MatrixOp::none;
-  for (const MatrixOp op : {first, second})
-    solve_by_triangle(c, triangle, op, /*unit=*/false, sides, precision.compute);
-  return converted(sides.solution(), precision.result);
+  for (const MatrixOp op : {first, second}) solve_by_triangle(c, triangle, op, /*unit=*/false, sides, dtypes.compute);
+  return converted(sides.solution(), dtypes.result);
 }
 
 }  // namespace quarry::local::ops

@@ -38,29 +38,28 @@ std::variant<QRResult, NdArray, ArrayTuple> qr(const NdArray& a, std::string_vie
   if (mode != "reduced" && mode != "complete" && mode != "r" && mode != "raw")
     throw InvalidArgument(fmt::format("Unrecognized mode '{}'", mode));
   check_stacked(a);
-  const Precision precision = precision_of(a);
-  const DType dtype = precision.compute;
+  const LoopDTypes dtypes = loop_dtypes(a);
+  const DType dtype = dtypes.compute;
   const ExecContext context = context_for(a.device());
   const DeviceScope scope(context);
   const Dims batch = linalg::batch_of(a);
   const int64_t m = a.shape(-2), n = a.shape(-1), k = std::min(m, n);
   if (mode == "reduced" || mode == "r") {
     if (const std::optional<TallQr> factors = tall_qr(a, dtype, mode == "reduced")) {
-      const NdArray r = converted(factors->r, precision.result);
+      const NdArray r = converted(factors->r, dtypes.result);
       if (mode == "r") return r;
-      return QRResult{converted(factors->q, precision.result), r};
+      return QRResult{converted(factors->q, dtypes.result), r};
     }
   }
   const NdArray columns = copied(swapped(a), dtype);  // (..., n, m)
   const NdArray tau(joined(batch, {k}), dtype, context);
   if (a.size() != 0) run(Qr{dtype, stack_of(columns), tau.raw()}, a);
-  if (mode == "raw") return ArrayTuple{converted(columns, precision.result), converted(tau, precision.result)};
+  if (mode == "raw") return ArrayTuple{converted(columns, dtypes.result), converted(tau, dtypes.result)};
   const int64_t width = mode == "complete" ? m : k;  // of Q
   const NdArray r = swapped(columns)[{ellipsis, Slice{0, width, 1}, full_slice}].copy(context);
   keep_triangle(r, Triangle::upper);
-  if (mode == "r") return converted(r, precision.result);
-  if (k == 0 || a.size() == 0)
-    return QRResult{identities(batch, m, width, precision.result), converted(r, precision.result)};
+  if (mode == "r") return converted(r, dtypes.result);
+  if (k == 0 || a.size() == 0) return QRResult{identities(batch, m, width, dtypes.result), converted(r, dtypes.result)};
   NdArray q = columns;
   if (width < n) {
     q = columns[{ellipsis, Slice{0, width, 1}, full_slice}].copy(context);
@@ -70,11 +69,11 @@ std::variant<QRResult, NdArray, ArrayTuple> qr(const NdArray& a, std::string_vie
     q[{ellipsis, Slice{0, n, 1}, full_slice}].assign(columns, context);
   }
   run(FormQ{dtype, stack_of(q), k, tau.raw(), k}, a);
-  return QRResult{converted(swapped(q), precision.result), converted(r, precision.result)};
+  return QRResult{converted(swapped(q), dtypes.result), converted(r, dtypes.result)};
 }
 
 std::variant<SVDResult, NdArray> svd(const NdArray& a, bool full_matrices, bool compute_uv, bool hermitian) {
-  const Precision precision = precision_of(a);
+  const LoopDTypes dtypes = loop_dtypes(a);
   if (hermitian) {
     if (!compute_uv) return flip(sort(absolute(eigvalsh(a))), -1);
     const auto [values, vectors] = eigh(a);
@@ -86,10 +85,10 @@ std::variant<SVDResult, NdArray> svd(const NdArray& a, bool full_matrices, bool 
     return SVDResult{u, take_along_axis(sizes, order), conjugate(swapped(v))};
   }
   check_stacked(a);
-  const Singular result = singular(a, precision.compute, full_matrices, compute_uv);
-  const NdArray s = converted(result.s, real_type(precision.result));
+  const Singular result = singular(a, dtypes.compute, full_matrices, compute_uv);
+  const NdArray s = converted(result.s, real_type(dtypes.result));
   if (!compute_uv) return s;
-  return SVDResult{converted(result.u, precision.result), s, converted(result.vh, precision.result)};
+  return SVDResult{converted(result.u, dtypes.result), s, converted(result.vh, dtypes.result)};
 }
 
 NdArray svdvals(const NdArray& x) { return std::get<NdArray>(svd(x, /*full_matrices=*/false, /*compute_uv=*/false)); }
@@ -148,8 +147,8 @@ Eigen hermitian_eigen(const NdArray& a, std::string_view uplo, bool vectors, con
                       const NdArray& found = {}) {
   const Triangle triangle = parse_triangle(uplo);
   check_square(a);
-  const Precision precision = precision_of(a);
-  const DType dtype = precision.compute;
+  const LoopDTypes dtypes = loop_dtypes(a);
+  const DType dtype = dtypes.compute;
   const ExecContext context = context_for(a.device());
   const Dims batch = linalg::batch_of(a);
   Eigen result{NdArray(joined(batch, {a.shape(-1)}), real_type(dtype), context), {}};
@@ -167,8 +166,8 @@ Eigen hermitian_eigen(const NdArray& a, std::string_view uplo, bool vectors, con
         a);
     info.check(kNoConvergence);
   }
-  result.values = converted(result.values, real_type(precision.result));
-  if (vectors) result.vectors = converted(swapped(work), precision.result);
+  result.values = converted(result.values, real_type(dtypes.result));
+  if (vectors) result.vectors = converted(swapped(work), dtypes.result);
   return result;
 }
 
@@ -189,7 +188,7 @@ NdArray unpacked(const NdArray& columns, const NdArray& values) {
 // As LAPACK has them: of real matrices the vectors are real, and of conjugate pairs in two columns.
 Eigen general_eigen(const NdArray& a, bool vectors) {
   check_square(a);
-  const DType dtype = precision_of(a).compute;
+  const DType dtype = loop_dtypes(a).compute;
   const ExecContext context = context_for(a.device());
   const Dims batch = linalg::batch_of(a);
   Eigen result{NdArray(joined(batch, {a.shape(-1)}), complex_type(dtype), context), {}};
@@ -211,13 +210,13 @@ NdArray complex_vectors(const Eigen& found) {
 // Real where all eigenvalues are.
 Eigen eigen(const NdArray& a, bool vectors) {
   Eigen result = general_eigen(a, vectors);
-  const Precision precision = precision_of(a);
-  if (is_complex(precision.compute) || (a.size() != 0 && !all(equal(result.values.imag(), 0)).item<bool>())) {
+  const LoopDTypes dtypes = loop_dtypes(a);
+  if (is_complex(dtypes.compute) || (a.size() != 0 && !all(equal(result.values.imag(), 0)).item<bool>())) {
     if (vectors) result.vectors = complex_vectors(result);
     return result;
   }
-  result.values = converted(result.values.real().copy(context_for(a.device())), precision.result);
-  if (vectors) result.vectors = converted(swapped(result.vectors), precision.result);
+  result.values = converted(result.values.real().copy(context_for(a.device())), dtypes.result);
+  if (vectors) result.vectors = converted(swapped(result.vectors), dtypes.result);
   return result;
 }
 

@@ -46,7 +46,7 @@ void check_symmetry(const NdArray& a, bool hermitian) {
   if (a.size() == 0) return;
   const double size = max(absolute(a)).astype(DType::float64).item<double>();
   const double difference = max(absolute(subtract(a, across(a, hermitian)))).astype(DType::float64).item<double>();
-  check_difference(difference, size, precision_of(a).compute, hermitian);
+  check_difference(difference, size, loop_dtypes(a).compute, hermitian);
 }
 
 // a = F D F^T, where F[order] is a triangle.
@@ -143,7 +143,7 @@ SystemOptions system_options(std::string_view assume_a, bool lower, bool check_s
 NdArray solve(const NdArray& a, const NdArray& b, const SystemOptions& options) {
   check_square(a);
   if (options.check && options.assume != Assumed::general) check_symmetry(a, options.assume != Assumed::symmetric);
-  const DType dtype = precision_of(a, b).compute;
+  const DType dtype = loop_dtypes(a, b).compute;
   if (options.refine && itemsize(real_type(dtype)) == 8 && a.ndim() == 2 && b.ndim() <= 2 && b.ndim() > 0 &&
       a.size() > 0 && b.size() > 0 && b.shape(0) == a.shape(0))
     return solve_in_two_precisions(a, b, options, dtype);

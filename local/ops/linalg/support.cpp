@@ -23,13 +23,13 @@ namespace quarry::local::linalg {
 namespace {
 
 DType inexact(DType dtype) { return is_float(dtype) || is_complex(dtype) ? dtype : DType::float64; }
-Precision precision(DType result) { return {is_half(result) ? DType::float32 : result, result}; }
+LoopDTypes dtypes(DType result) { return {is_half(result) ? DType::float32 : result, result}; }
 
 }  // namespace
 
-Precision precision_of(const NdArray& a) { return precision(inexact(a.dtype())); }
-Precision precision_of(const NdArray& a, const NdArray& b) {
-  return precision(promote_types(inexact(a.dtype()), inexact(b.dtype())));
+LoopDTypes loop_dtypes(const NdArray& a) { return dtypes(inexact(a.dtype())); }
+LoopDTypes loop_dtypes(const NdArray& a, const NdArray& b) {
+  return dtypes(promote_types(inexact(a.dtype()), inexact(b.dtype())));
 }
 DType complex_type(DType dtype) { return real_type(dtype) == DType::float64 ? DType::complex128 : DType::complex64; }
 double epsilon_of(DType dtype) {

@@ -12,11 +12,11 @@ namespace quarry::local::linalg {
 
 // bool and integers are computed in float64, the 16-bit floats in float32; `result` is what NumPy returns, a 16-bit
 // float where that came in.
-struct Precision {
+struct LoopDTypes {
   DType compute, result;
 };
-Precision precision_of(const NdArray& a);
-Precision precision_of(const NdArray& a, const NdArray& b);
+LoopDTypes loop_dtypes(const NdArray& a);
+LoopDTypes loop_dtypes(const NdArray& a, const NdArray& b);
 DType complex_type(DType dtype);                   // float32 -> complex64 ...
 double epsilon_of(DType dtype);                    // of a floating-point or complex dtype, 2^-52 for float64
 NdArray converted(const NdArray& a, DType dtype);  // itself where nothing changes
