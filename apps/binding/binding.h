@@ -11,6 +11,7 @@
 #include "quarry/apps/binding/local_values.h"
 #include "quarry/apps/language/function.h"
 #include "quarry/chunked/api/operand.h"
+#include "quarry/local/program/precision.h"
 
 namespace quarry::apps::expression {
 
@@ -124,6 +125,13 @@ template <>
 struct Convert<local::Casting> {
   static bool fits(const Value& value) { return value.is<std::string>(); }
   static local::Casting from(const Value& value, const std::string& what, Keep&);
+};
+template <>
+struct Convert<local::Precision> {
+  static bool fits(const Value& value) { return value.is<std::string>(); }
+  static local::Precision from(const Value& value, const std::string& what, Keep& keep) {
+    return local::parse_precision(Convert<std::string_view>::from(value, what, keep));
+  }
 };
 template <>
 struct Convert<local::Axes> {

@@ -247,7 +247,8 @@ std::string label_text(const local::ops::EinsumLabels& labels) {
 }  // namespace
 
 Array einsum(const std::vector<std::variant<std::string, Array, local::ops::EinsumLabels>>& operands,
-             const local::ops::EinsumOptimize&, Maybe<DType> dtype, std::string_view order, Casting casting) {
+             const local::ops::EinsumOptimize&, Maybe<DType> dtype, std::string_view order, Casting casting,
+             Precision precision) {
   is_fortran(order);
   if (operands.empty())
     throw InvalidArgument("must specify the einstein sum subscripts string and at least one operand");
@@ -280,11 +281,13 @@ Array einsum(const std::vector<std::variant<std::string, Array, local::ops::Eins
     }
     if (i < operands.size()) subscripts += "->" + labels_at(i);
   }
-  return quarry::einsum(subscripts, arrays, dtype, casting);
+  return quarry::einsum(subscripts, arrays, dtype, casting, precision);
 }
 
-Array matmul(const Array& x1, const Array& x2, Casting casting, Maybe<DType> dtype) {
-  return quarry::matmul(cast_for("matmul", x1, dtype, casting), cast_for("matmul", x2, dtype, casting));
+Array matmul(const Array& x1, const Array& x2, Casting casting, Maybe<DType> dtype, const local::ops::CoreAxes& axes,
+             Precision precision) {
+  if (axes) throw local::NotSupported("matmul() takes no 'axes' here");
+  return quarry::matmul(cast_for("matmul", x1, dtype, casting), cast_for("matmul", x2, dtype, casting), precision);
 }
 
 Array vecdot(const Array& x1, const Array& x2, const local::ops::CoreAxes& axes, Maybe<int64_t> axis, bool keepdims,

@@ -202,8 +202,10 @@ Array pad(const Array& array, const NdArray& pad_width, std::string_view mode, c
 
 // einsum("ij,jk", a, b), or every operand followed by its labels, and those of the result.
 Array einsum(const std::vector<std::variant<std::string, Array, local::ops::EinsumLabels>>& operands,
-             const local::ops::EinsumOptimize& optimize, Maybe<DType> dtype, std::string_view order, Casting casting);
-Array matmul(const Array& x1, const Array& x2, Casting casting, Maybe<DType> dtype);
+             const local::ops::EinsumOptimize& optimize, Maybe<DType> dtype, std::string_view order, Casting casting,
+             Precision precision);
+Array matmul(const Array& x1, const Array& x2, Casting casting, Maybe<DType> dtype, const local::ops::CoreAxes& axes,
+             Precision precision);
 Array vecdot(const Array& x1, const Array& x2, const local::ops::CoreAxes& axes, Maybe<int64_t> axis, bool keepdims,
              Casting casting, Maybe<DType> dtype);
 

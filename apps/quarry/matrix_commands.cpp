@@ -9,6 +9,7 @@
 #include "quarry/apps/quarry/commands.h"
 #include "quarry/apps/quarry/eval_input.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/program/precision.h"
 
 namespace quarry::apps {
 namespace {
@@ -18,6 +19,7 @@ struct MatrixCommand {
   const char* help;
   std::vector<const char*> inputs;  // what each is, for the help
   const char* expression;           // of `a` and `b`
+  bool has_precision = false;       // its function takes one, behind the inputs
 };
 const std::vector<MatrixCommand>& matrix_commands() {
   static const std::vector<MatrixCommand> rows = {
@@ -29,7 +31,11 @@ const std::vector<MatrixCommand>& matrix_commands() {
       {"qr", "Q and R of a = Q R, reduced", {"MATRIX"}, "linalg.qr(a)"},
       {"svd", "U, S and Vh of a = U diag(S) Vh, reduced", {"MATRIX"}, "linalg.svd(a, full_matrices=False)"},
       {"eigh", "Eigenvalues and eigenvectors of a symmetric or Hermitian matrix", {"MATRIX"}, "linalg.eigh(a)"},
-      {"matmul", "The product of two matrices, or of stacks of them", {"LEFT", "RIGHT"}, "matmul(a, b)"},
+      {"matmul",
+       "The product of two matrices, or of stacks of them",
+       {"LEFT", "RIGHT"},
+       "matmul(a, b)",
+       /*has_precision=*/true},
   };
   return rows;
 }
@@ -39,15 +45,25 @@ RunCommand add_matrix_command(CLI::App& parser, const MatrixCommand& row) {
   command->footer(fmt::format("The same as quarry eval '{}' with these inputs.", row.expression));
   const auto options = std::make_shared<EvalOptions>();
   const auto files = std::make_shared<std::vector<std::string>>(row.inputs.size());
+  const auto precision = std::make_shared<std::string>(local::name(local::Precision::exact));
   for (size_t i = 0; i < row.inputs.size(); ++i)
     command->add_option(row.inputs[i], (*files)[i], "A data set")->type_name("FILE:/PATH")->required();
   command->add_option("-o,--output", options->output, "Where the result is stored (default path /result)")
       ->type_name("FILE[:/PATH]");
   command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
   command->add_flag("--resume", options->resume, "Go on with what an earlier run of the same command has kept");
+  if (row.has_precision) {
+    command
+        ->add_option("--precision", *precision,
+                     "Of products of float32 on GPUs, whose tensor cores are fast on fewer bits")
+        ->check(CLI::IsMember(std::vector<std::string>(local::kPrecisionNames.begin(), local::kPrecisionNames.end())))
+        ->capture_default_str();
+  }
   add_common_options(*command, options->common);
-  return [options, files, expression = row.expression](int& argc, char**& argv) {
+  return [options, files, precision, expression = row.expression](int& argc, char**& argv) {
     options->expression = expression;
+    if (local::parse_precision(*precision) != local::Precision::exact)
+      options->expression.insert(options->expression.rfind(')'), fmt::format(", precision='{}'", *precision));
     for (size_t i = 0; i < files->size(); ++i)
       options->inputs.push_back(fmt::format("{}={}", static_cast<char>('a' + static_cast<char>(i)), (*files)[i]));
     return run_evaluation(*options, argc, argv);

@@ -23,7 +23,7 @@ Array with_batch(const Array& x, const Dims& batch) {
 
 }  // namespace
 
-Array matmul(const Array& a, const Array& b) {
+Array matmul(const Array& a, const Array& b, Precision precision) {
   for (const Array* x : {&a, &b})
     if (x->ndim() == 0)
       throw InvalidArgument(
@@ -46,9 +46,11 @@ Array matmul(const Array& a, const Array& b) {
   Dims shape = batch;
   shape.push_back(left.shape(-2));
   shape.push_back(right.shape(-1));
+  const Precision kept = dtype == DType::float32 ? precision : Precision::exact;
   // Sums of nothing, and nothing to sum into.
-  Array c = k == 0 || local::element_count(shape) == 0 ? Array(expr::constant(0, dtype, shape))
-                                                       : Array(expr::matmul(left.node(), right.node()));
+  Array c = k == 0 || local::element_count(shape) == 0
+                ? Array(expr::constant(0, dtype, shape))
+                : Array(expr::matmul(left.node(), right.node(), /*syrk=*/false, kept));
   uint32_t added = 0;
   if (a.ndim() == 1) added |= uint32_t{1} << (c.ndim() - 2);
   if (b.ndim() == 1) added |= uint32_t{1} << (c.ndim() - 1);

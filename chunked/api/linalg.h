@@ -11,15 +11,19 @@
 
 #include "quarry/chunked/api/operand.h"
 #include "quarry/local/api/linalg.h"
+#include "quarry/local/program/precision.h"
 #include "quarry/local/program/subset.h"
 #include "quarry/local/program/triangle.h"
 
 namespace quarry {
 
+using local::Precision;
+
 // As np.matmul: (..., m, k) by (..., k, n), batch axes broadcast, vectors are rows on the left and columns on the
 // right. Throws InvalidArgument for 0-d arguments and where core dimensions differ (both sizes in the message). `z.T()
-// x z` reads z once (SYRK). 2 m n k operations a product.
-Array matmul(const Array& a, const Array& b);
+// x z` reads z once (SYRK). 2 m n k operations a product. `precision` may round products of float32 on GPUs
+// (local/program/precision.h).
+Array matmul(const Array& a, const Array& b, Precision precision = Precision::exact);
 
 namespace linalg {
 

@@ -79,7 +79,7 @@ int64_t size_of(const Term& term, const std::string& letters) {
 }
 
 // The einsum of two operands: letters that are not in `out` are summed over.
-Term contract(Term a, Term b, const std::string& out) {
+Term contract(Term a, Term b, const std::string& out, Precision precision) {
   // What only one operand has and nobody needs is summed at once.
   const auto needed = [&](const Term& term, const Term& other) {
     std::string letters;
@@ -110,7 +110,7 @@ Term contract(Term a, Term b, const std::string& out) {
   for (char letter : rows) shape.push_back(a.extent(letter));
   for (char letter : columns) shape.push_back(b.extent(letter));
   const Array product = matmul(reshape(sum_to(a, batch + rows + inner).array, left),
-                               reshape(sum_to(b, batch + inner + columns).array, right));
+                               reshape(sum_to(b, batch + inner + columns).array, right), precision);
   return sum_to({reshape(product, shape), batch + rows + columns}, out);
 }
 
@@ -142,7 +142,7 @@ std::string letters_from(char first, int count) {
 }
 
 // The sum over a's and b's listed axes, in pairs; a's other axes come first in the result.
-Array contract_axes(const Array& a, const Array& b, const local::ops::AxisPairs& pairs) {
+Array contract_axes(const Array& a, const Array& b, const local::ops::AxisPairs& pairs, Precision precision) {
   const DType dtype = promoted({a, b});
   Term left{a.astype(dtype), letters_from('A', a.ndim())}, right{b.astype(dtype), letters_from('a', b.ndim())};
   for (size_t i = 0; i < pairs.a.size(); ++i)
@@ -151,19 +151,19 @@ Array contract_axes(const Array& a, const Array& b, const local::ops::AxisPairs&
   for (const auto& [term, axes] : {std::pair(&left, &pairs.a), std::pair(&right, &pairs.b)})
     for (int d = 0; d < term->array.ndim(); ++d)
       if (std::find(axes->begin(), axes->end(), d) == axes->end()) out += term->labels[static_cast<size_t>(d)];
-  return contract(left, right, out).array;
+  return contract(left, right, out, precision).array;
 }
 
 }  // namespace
 
-Array dot(const Array& a, const Array& b) {
+Array dot(const Array& a, const Array& b, Precision precision) {
   if (a.ndim() == 0 || b.ndim() == 0) return multiply(a, b);
-  return contract_axes(a, b, local::ops::dot_axes(a.shape(), b.shape()));
+  return contract_axes(a, b, local::ops::dot_axes(a.shape(), b.shape()), precision);
 }
 
-Array inner(const Array& a, const Array& b) {
+Array inner(const Array& a, const Array& b, Precision precision) {
   if (a.ndim() == 0 || b.ndim() == 0) return multiply(a, b);
-  return contract_axes(a, b, local::ops::inner_axes(a.shape(), b.shape()));
+  return contract_axes(a, b, local::ops::inner_axes(a.shape(), b.shape()), precision);
 }
 
 Array vdot(const Array& a, const Array& b) {
@@ -219,11 +219,11 @@ Array vecmat(const Array& x1, const Array& x2) {
   return squeeze(matmul(expand_dims(conjugated(x1), -2), x2), -2);
 }
 
-Array tensordot(const Array& a, const Array& b, int64_t axes) {
-  return contract_axes(a, b, local::ops::tensordot_axes(a.shape(), b.shape(), axes));
+Array tensordot(const Array& a, const Array& b, int64_t axes, Precision precision) {
+  return contract_axes(a, b, local::ops::tensordot_axes(a.shape(), b.shape(), axes), precision);
 }
-Array tensordot(const Array& a, const Array& b, const std::vector<Ints>& axes) {
-  return contract_axes(a, b, local::ops::tensordot_axes(a.shape(), b.shape(), axes));
+Array tensordot(const Array& a, const Array& b, const std::vector<Ints>& axes, Precision precision) {
+  return contract_axes(a, b, local::ops::tensordot_axes(a.shape(), b.shape(), axes), precision);
 }
 
 Array kron(const Array& a, const Array& b) {
@@ -265,7 +265,7 @@ Array cross(const Array& a, const Array& b, int64_t axisa, int64_t axisb, int64_
 }
 
 Array einsum(std::string_view subscripts, const std::vector<Array>& operands, std::optional<DType> wanted,
-             local::Casting casting) {
+             local::Casting casting, Precision precision) {
   std::vector<Dims> shapes;
   for (const Array& operand : operands) shapes.push_back(operand.shape());
   const local::ops::EinsumTerms terms = local::ops::parse_einsum(std::string(subscripts), shapes);
@@ -300,7 +300,7 @@ Array einsum(std::string_view subscripts, const std::vector<Array>& operands, st
       const bool last = left.empty() && i + 1 == taken.size();
       const std::string kept =
           last ? terms.output : local::ops::kept_letters({result.labels, taken[i].labels}, others, terms.output);
-      result = contract(result, taken[i], kept);
+      result = contract(result, taken[i], kept, precision);
     }
     left.push_back(result);
   }

@@ -1,7 +1,8 @@
 // Products of vectors, matrices and tensors, by NumPy's names. Lazy. The dtype is the promoted one; bool multiplies by
 // `and` and sums by `or`. Sums over one axis of a matrix are matrix products, which read each operand in tiles; sums
 // without a free axis of one of the operands are fused reductions. Operands whose axes must be merged for that are
-// reshaped, which moves them once. All throw InvalidArgument where shapes do not fit, with NumPy's texts.
+// reshaped, which moves them once. `precision` may round products of float32 on GPUs, as in matmul(). All throw
+// InvalidArgument where shapes do not fit, with NumPy's texts.
 #pragma once
 
 #include <concepts>
@@ -15,11 +16,11 @@
 namespace quarry {
 
 // The sum over a's last axis and b's last but one (b's only one); a 0-d operand multiplies.
-Array dot(const Array& a, const Array& b);
+Array dot(const Array& a, const Array& b, Precision precision = Precision::exact);
 // Sum of conj(a) b over all elements of both, in C order.
 Array vdot(const Array& a, const Array& b);
 // The sum over the last axes of both.
-Array inner(const Array& a, const Array& b);
+Array inner(const Array& a, const Array& b, Precision precision = Precision::exact);
 // Every element of a times every element of b, both in C order: (a.size, b.size).
 Array outer(const Array& a, const Array& b);
 // Sum of conj(x1) x2 over an axis of both.
@@ -28,8 +29,8 @@ Array vecdot(const Array& x1, const Array& x2, int64_t axis = -1);
 Array matvec(const Array& x1, const Array& x2);
 Array vecmat(const Array& x1, const Array& x2);
 // The sum over a's last `axes` axes and b's first, or over pairs: tensordot(a, b, {{1, 2}, {0, 1}}).
-Array tensordot(const Array& a, const Array& b, int64_t axes = 2);
-Array tensordot(const Array& a, const Array& b, const std::vector<Ints>& axes);
+Array tensordot(const Array& a, const Array& b, int64_t axes = 2, Precision precision = Precision::exact);
+Array tensordot(const Array& a, const Array& b, const std::vector<Ints>& axes, Precision precision = Precision::exact);
 // The Kronecker product; the smaller shape gets leading axes of one element.
 Array kron(const Array& a, const Array& b);
 // The cross product of vectors of 2 or 3 elements along axisa and axisb; the result has its 3 along axisc, or no such
@@ -40,11 +41,16 @@ Array cross(const Array& a, const Array& b, int64_t axisa = -1, int64_t axisb = 
 // einsum("ij,jk->ik", a, b): all of NumPy's subscripts. Three or more operands are contracted in pairs, in an order
 // found greedily whose intermediates are not larger than the largest operand or the result.
 Array einsum(std::string_view subscripts, const std::vector<Array>& operands, std::optional<DType> dtype = std::nullopt,
-             local::Casting casting = local::Casting::safe);
+             local::Casting casting = local::Casting::safe, Precision precision = Precision::exact);
 template <class... Arrays>
 requires(sizeof...(Arrays) > 0 && (std::is_convertible_v<const Arrays&, Array> && ...)) Array
     einsum(std::string_view subscripts, const Arrays&... operands) {
   return einsum(subscripts, std::vector<Array>{Array(operands)...});
+}
+template <class... Arrays>
+requires(sizeof...(Arrays) > 0 && (std::is_convertible_v<const Arrays&, Array> && ...)) Array
+    einsum(Precision precision, std::string_view subscripts, const Arrays&... operands) {
+  return einsum(subscripts, std::vector<Array>{Array(operands)...}, std::nullopt, local::Casting::safe, precision);
 }
 
 namespace linalg {

@@ -63,7 +63,7 @@ struct Hasher {
   void operator()(const MatMul& n) const {
     add(n.a());
     add(n.b());
-    h.add(n.syrk);
+    h.add(n.syrk).add(static_cast<int>(n.precision));
   }
   void operator()(const Apply& n) const {
     h.add(n.op->name());
@@ -449,7 +449,7 @@ NodePtr rechunk(const NodePtr& arg, const Grid& grid) {
   return make(Rechunk{below}, below->shape, below->dtype, grid, below->generated, true);
 }
 
-NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk) {
+NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk, local::Precision precision) {
   // c is (n, n) for a SYRK of b (k, n).
   const int nd = b->shape.size();
   Dims shape = b->shape;
@@ -471,7 +471,8 @@ NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk) {
   }
   Grid grid = Grid::regular(shape, chunk);
   std::vector<NodePtr> args = syrk ? std::vector{b} : std::vector{a, b};
-  return make(MatMul{std::move(args), syrk}, shape, b->dtype, std::move(grid), false, a->chosen_grid || b->chosen_grid);
+  return make(MatMul{std::move(args), syrk, precision}, shape, b->dtype, std::move(grid), false,
+              a->chosen_grid || b->chosen_grid);
 }
 
 NodePtr apply(op::OperatorPtr op, std::vector<NodePtr> args) {

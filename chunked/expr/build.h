@@ -54,7 +54,8 @@ NodePtr broadcast_to(const NodePtr& arg, const Dims& shape);           // shapes
 NodePtr insert_axes(const NodePtr& arg, uint32_t axes);                // bit per axis of the result that is new
 NodePtr rechunk(const NodePtr& arg, const Grid& grid);
 // At least 2-d, equal dtypes that the engines multiply, batch axes equal.
-NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk = false);
+NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk = false,
+               local::Precision precision = local::Precision::exact);
 // Shapes, dtypes and chunks are what the operator infers; it throws the user's mistakes.
 NodePtr apply(op::OperatorPtr op, std::vector<NodePtr> args);
 // Output number `output` of an Apply.

@@ -73,29 +73,29 @@ std::span<const NodePtr> arguments(const Node& node) { return arguments_in(node.
 NodePtr with_arguments(const NodePtr& node, std::span<const NodePtr> args) {
   if (std::ranges::equal(arguments(*node), args)) return node;
   const auto copied = [&] { return std::vector<NodePtr>(args.begin(), args.end()); };
-  return std::visit(
-      Overloaded{
-          [&](const Source&) { return node; },
-          [&](const Stored&) { return node; },
-          [&](const Constant&) { return node; },
-          [&](const Index&) { return node; },
-          [&](const Elementwise&) { return elementwise_like(*node, copied()); },
-          [&](const Reduce& n) {
-            return n.chunks ? fold_chunks(n.reduction, args[0], n.axes, *n.chunks, n.accumulate, n.ddof)
-                            : reduce(n.reduction, args[0], n.axes, n.accumulate, n.ddof);
-          },
-          [&](const View& n) {
-            if (n.beside.empty()) return view(args[0], n.axes, n.fixed, node->shape);
-            const auto& [axis, column] = n.beside[0];
-            const View::Axis& row = n.axes[static_cast<size_t>(axis)];
-            return diagonal(args[0], row.source, column.source, row.start, column.start, node->shape[axis]);
-          },
-          [&](const Rechunk&) { return rechunk(args[0], node->grid); },
-          [&](const MatMul& n) { return n.syrk ? matmul(args[0], args[0], true) : matmul(args[0], args[1]); },
-          [&](const Apply& n) { return apply(n.op, copied()); },
-          [&](const Item& n) { return item(args[0], n.output); },
-      },
-      node->payload);
+  return std::visit(Overloaded{
+                        [&](const Source&) { return node; },
+                        [&](const Stored&) { return node; },
+                        [&](const Constant&) { return node; },
+                        [&](const Index&) { return node; },
+                        [&](const Elementwise&) { return elementwise_like(*node, copied()); },
+                        [&](const Reduce& n) {
+                          return n.chunks ? fold_chunks(n.reduction, args[0], n.axes, *n.chunks, n.accumulate, n.ddof)
+                                          : reduce(n.reduction, args[0], n.axes, n.accumulate, n.ddof);
+                        },
+                        [&](const View& n) {
+                          if (n.beside.empty()) return view(args[0], n.axes, n.fixed, node->shape);
+                          const auto& [axis, column] = n.beside[0];
+                          const View::Axis& row = n.axes[static_cast<size_t>(axis)];
+                          return diagonal(args[0], row.source, column.source, row.start, column.start,
+                                          node->shape[axis]);
+                        },
+                        [&](const Rechunk&) { return rechunk(args[0], node->grid); },
+                        [&](const MatMul& n) { return matmul(args[0], args.back(), n.syrk, n.precision); },
+                        [&](const Apply& n) { return apply(n.op, copied()); },
+                        [&](const Item& n) { return item(args[0], n.output); },
+                    },
+                    node->payload);
 }
 
 std::vector<NodePtr> topological(std::span<const NodePtr> roots) {
@@ -244,7 +244,10 @@ void append(const NodePtr& node, size_t limit, std::string& text) {
             text += view_text(n, *node);
           },
           [&](const Rechunk&) { call("rechunk"); },
-          [&](const MatMul& n) { call(n.syrk ? "syrk" : "matmul"); },
+          [&](const MatMul& n) {
+            const bool is_exact = n.precision == local::Precision::exact;
+            call(n.syrk ? "syrk" : "matmul", is_exact ? "" : fmt::format(", precision={}", local::name(n.precision)));
+          },
           [&](const Apply& n) { call(n.op->name(), n.op->parameters()); },
           [&](const Item& n) {
             append(n.arg, limit, text);

@@ -16,6 +16,7 @@
 #include "quarry/io/dataset.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/program/engine.h"
+#include "quarry/local/program/precision.h"
 #include "quarry/local/program/program.h"
 
 namespace quarry::exec {
@@ -85,6 +86,7 @@ struct Rechunk {
 struct MatMul {
   std::vector<NodePtr> args;  // a and b; b alone where syrk
   bool syrk = false;          // set by a pass: a is the conjugate transpose of b
+  local::Precision precision = local::Precision::exact;
 
   const NodePtr& a() const { return args.front(); }
   const NodePtr& b() const { return args.back(); }

@@ -126,6 +126,7 @@ Input PlannedArrays::matmul(const NodePtr& node, const expr::MatMul& n) {
   a[nd - 1] = b[nd - 2] = k;
   MatMul product;
   product.syrk = n.syrk;
+  product.precision = n.precision;
   product.b = operand(n.b(), Grid(std::move(b)));
   if (!n.syrk) {
     product.a = operand(n.a(), Grid(std::move(a)));

@@ -214,8 +214,9 @@ class Pusher {
       a[nd - 1] = {0, k, 1};
       b[nd - 2] = {0, k, 1};
       const NodePtr left = sliced_view(n->a(), a), right = sliced_view(n->b(), b);
-      return local::element_count(left->shape) > 0 && local::element_count(right->shape) > 0 ? expr::matmul(left, right)
-                                                                                             : nullptr;
+      return local::element_count(left->shape) > 0 && local::element_count(right->shape) > 0
+                 ? expr::matmul(left, right, /*syrk=*/false, n->precision)
+                 : nullptr;
     }
     if (const auto* n = node->as<expr::Apply>()) {
       if (n->outputs.size() > 1) return nullptr;

@@ -137,6 +137,7 @@ struct Assemble {
 struct MatMul {
   Input a, b;
   bool syrk = false;
+  local::Precision precision = local::Precision::exact;
 
   static constexpr bool kStreams = false;
   std::string_view kind() const { return syrk ? "syrk" : "matmul"; }

@@ -49,7 +49,7 @@ std::vector<NodePtr> detect_syrk(const std::vector<NodePtr>& roots) {
     // The engines have no SYRK of integers.
     const bool inexact = local::is_float(made->dtype) || local::is_complex(made->dtype);
     if (product != nullptr && !product->syrk && inexact && is_conjugate_transpose(product->a(), product->b()))
-      made = expr::matmul(product->b(), product->b(), /*syrk=*/true);
+      made = expr::matmul(product->b(), product->b(), /*syrk=*/true, product->precision);
     return made;
   });
 }

@@ -63,17 +63,35 @@ using ops::vdot;
 using ops::vecdot;
 using ops::vecmat;
 
-// Over the last `axes` axes of a and the first of b, or over pairs: tensordot(a, b, {{1, 2}, {0, 1}}).
-inline NdArray tensordot(const NdArray& a, const NdArray& b, int64_t axes = 2) { return ops::tensordot(a, b, axes); }
-inline NdArray tensordot(const NdArray& a, const NdArray& b, const std::vector<Ints>& axes) {
-  return ops::tensordot(a, b, axes);
+// In less than float32's precision on request (local/program/precision.h); as everywhere, exact is the default.
+inline NdArray matmul(const NdArray& x1, const NdArray& x2, Precision precision) {
+  return ops::matmul(x1, x2, std::nullopt, Casting::same_kind, "K", std::nullopt, /*subok=*/true, std::nullopt,
+                     precision);
+}
+inline NdArray dot(const NdArray& a, const NdArray& b, Precision precision) {
+  return ops::dot(a, b, std::nullopt, precision);
 }
 
-// einsum("ij,jk->ik", a, b)
+// Over the last `axes` axes of a and the first of b, or over pairs: tensordot(a, b, {{1, 2}, {0, 1}}).
+inline NdArray tensordot(const NdArray& a, const NdArray& b, int64_t axes = 2, Precision precision = Precision::exact) {
+  return ops::tensordot(a, b, axes, precision);
+}
+inline NdArray tensordot(const NdArray& a, const NdArray& b, const std::vector<Ints>& axes,
+                         Precision precision = Precision::exact) {
+  return ops::tensordot(a, b, axes, precision);
+}
+
+// einsum("ij,jk->ik", a, b), and einsum(Precision::tf32, "ij,jk->ik", a, b)
+template <class... Arrays>
+requires(std::is_convertible_v<const Arrays&, NdArray>&&...) NdArray
+    einsum(Precision precision, std::string_view subscripts, const Arrays&... operands) {
+  return ops::einsum(ops::EinsumOperands{std::string(subscripts), NdArray(operands)...}, std::nullopt, std::monostate{},
+                     std::nullopt, "K", Casting::safe, precision);
+}
 template <class... Arrays>
 requires(std::is_convertible_v<const Arrays&, NdArray>&&...) NdArray
     einsum(std::string_view subscripts, const Arrays&... operands) {
-  return ops::einsum(ops::EinsumOperands{std::string(subscripts), NdArray(operands)...});
+  return einsum(Precision::exact, subscripts, operands...);
 }
 template <class... Arrays>
 requires(std::is_convertible_v<const Arrays&, NdArray>&&...) std::pair<ops::EinsumPath, std::string> einsum_path(

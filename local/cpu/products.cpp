@@ -351,20 +351,17 @@ class CpuProducts final : public Products {
       loop(product, unit * piece, std::min((unit + 1) * piece, product.results));
     });
   }
-  int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) override {
-    return cpu::gemm_scratch_bytes(dtype, a, b, c);
+  int64_t gemm_scratch_bytes(const Gemm& task) override {
+    return cpu::gemm_scratch_bytes(task.dtype, task.a, task.b, task.c);
   }
   void gemm(const Gemm& task, const ExecContext& context) override {
     const Scratch scratch(cpu::gemm_scratch_bytes(task.dtype, task.a, task.b, task.c), context);
     cpu::gemm(task, context.threads, scratch.data());
   }
-  int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) override {
-    return cpu::syrk_scratch_bytes(dtype, a, c);
-  }
-  void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    const Scratch scratch(cpu::syrk_scratch_bytes(dtype, a, c), context);
-    cpu::syrk(dtype, alpha, a, beta, c, context.threads, scratch.data());
+  int64_t syrk_scratch_bytes(const Syrk& task) override { return cpu::syrk_scratch_bytes(task.dtype, task.a, task.c); }
+  void syrk(const Syrk& task, const ExecContext& context) override {
+    const Scratch scratch(syrk_scratch_bytes(task), context);
+    cpu::syrk(task.dtype, task.alpha, task.a, task.beta, task.c, context.threads, scratch.data());
   }
 };
 

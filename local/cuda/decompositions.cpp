@@ -487,7 +487,7 @@ class Runner {
     });
     const MatrixView distance{gram.data(), n, n, n, 1};
     write_identities(dtype, {gram.data(), 1, n, n}, context_);
-    syrk(dtype, /*alpha=*/-1, {task.u, m, n, 1, m}, /*beta=*/1, distance, context_);
+    syrk({dtype, /*alpha=*/-1, {task.u, m, n, 1, m}, /*beta=*/1, distance}, context_);
     const double epsilon =
         real == DType::float32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
     constexpr double kRatio = 10;

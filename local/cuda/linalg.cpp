@@ -14,6 +14,7 @@
 #include "quarry/local/cuda/engine.h"
 #include "quarry/local/cuda/launch.h"
 #include "quarry/local/cuda/matrix.h"
+#include "quarry/local/cuda/pieces.h"
 #include "quarry/local/cuda/plan.h"
 #include "quarry/local/cuda/stream.h"
 #include "quarry/local/memory/scratch.h"
@@ -139,15 +140,25 @@ void copy_matrix(DType dtype, int64_t n, void* from, const Dims& from_strides, v
 
 }  // namespace
 
-int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b) {
-  return workspace_bytes(dtype, a.rows, b.columns, a.columns);
+namespace {
+
+int64_t library_bytes(const Gemm& task) {
+  return workspace_bytes(task.dtype, task.a.rows, task.b.columns, task.a.columns);
 }
-int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a) {
-  return workspace_bytes(dtype, a.columns, a.columns, a.rows);
+int64_t library_bytes(const Syrk& task) {
+  return workspace_bytes(task.dtype, task.a.columns, task.a.columns, task.a.rows);
+}
+
+}  // namespace
+
+int64_t gemm_scratch_bytes(const Gemm& task) { return library_bytes(task) + pieces_scratch_bytes(task, {}); }
+int64_t syrk_scratch_bytes(const Syrk& task) {
+  const Gemm whole{task.dtype, task.alpha, transposed(task.a), task.a, task.beta, task.c};
+  return library_bytes(task) + pieces_scratch_bytes(at_precision(whole, task.precision), {});
 }
 
 void gemm(const Gemm& task, const ExecContext& context) {
-  const auto& [dtype, alpha, a, b, beta, c, conjugate_a, conjugate_b] = task;
+  const auto& [dtype, alpha, a, b, beta, c, conjugate_a, conjugate_b, precision] = task;
   if (a.columns != b.rows || c.rows != a.rows || c.columns != b.columns)
     throw InvalidArgument(fmt::format("gemm: shapes ({}, {}) and ({}, {}) do not give ({}, {})", a.rows, a.columns,
                                       b.rows, b.columns, c.rows, c.columns));
@@ -158,14 +169,14 @@ void gemm(const Gemm& task, const ExecContext& context) {
     return scale_matrix(dtype, beta, c, context);
   }
   CudaStream& stream = cuda_stream(context.stream);
-  const int64_t bytes = gemm_scratch_bytes(dtype, a, b);
+  const int64_t bytes = library_bytes(task);
   const Scratch workspace(bytes, context);
   const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
-  blas_product(task, {}, handle);
+  product_in_pieces(task, {}, handle, context);
 }
 
-void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
-          const ExecContext& context) {
+void syrk(const Syrk& task, const ExecContext& context) {
+  const auto& [dtype, alpha, a, beta, c, precision] = task;
   const int64_t n = a.columns, k = a.rows;
   if (c.rows != n || c.columns != n)
     throw InvalidArgument(
@@ -177,13 +188,15 @@ void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const Mat
     return scale_matrix(dtype, beta, c, context);
   }
   CudaStream& stream = cuda_stream(context.stream);
-  const int64_t bytes = syrk_scratch_bytes(dtype, a);
+  const int64_t bytes = library_bytes(task);
   const Scratch workspace(bytes, context);
   const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
   const int64_t ld = leading_dimension(c), lda = leading_dimension(a);
-  // cuBLAS has no half-precision syrk, and splits the long sums of small results better in gemm.
+  // cuBLAS has no syrk in half or less than float32's precision, and splits the long sums of small results better in
+  // gemm.
   constexpr int64_t kSmall = 1024;
-  if (is_half(dtype) || (!is_complex(dtype) && n <= kSmall && k >= 8 * n)) {
+  const bool is_rounded = dtype == DType::float32 && precision != Precision::exact;
+  if (is_half(dtype) || is_rounded || (!is_complex(dtype) && n <= kSmall && k >= 8 * n)) {
     // Two strips of rows, without most of the upper triangle, where each keeps the device busy.
     constexpr int64_t kStrip = 192;
     const int64_t half = is_half(dtype) || n < 2 * kStrip ? n : (n + 1) / 2;
@@ -194,8 +207,8 @@ void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const Mat
     for (int64_t first = 0; first < n; first += half) {
       const int64_t rows = std::min(half, n - first);
       const MatrixView strip{static_cast<char*>(c.data) + first * itemsize(dtype), rows, first + rows, 1, ld};
-      blas_product({dtype, alpha, transposed(columns_of(first, rows)), columns_of(0, first + rows), beta, strip}, {},
-                   handle);
+      const Gemm product{dtype, alpha, transposed(columns_of(first, rows)), columns_of(0, first + rows), beta, strip};
+      product_in_pieces(at_precision(product, precision), {}, handle, context);
     }
     mirror_lower(dtype, c.data, n, ld, stream);
     return;

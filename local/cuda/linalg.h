@@ -6,10 +6,10 @@
 
 namespace quarry::local::cuda {
 
-int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b);
+int64_t gemm_scratch_bytes(const Gemm& task);
 void gemm(const Gemm& task, const ExecContext& context);
-int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a);
-void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c, const ExecContext& context);
+int64_t syrk_scratch_bytes(const Syrk& task);
+void syrk(const Syrk& task, const ExecContext& context);
 int64_t eigh_scratch_bytes(DType dtype, int64_t n);
 void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
           const ExecContext& context);

@@ -89,9 +89,13 @@ bool has_columns(const MatrixView& m) { return m.rows <= 1 || m.row_stride == 1;
 bool has_rows(const MatrixView& m) { return m.columns <= 1 || m.column_stride == 1; }
 
 // c by columns, whatever is_row_major() says of it.
-void column_major_product(const Gemm& task, const BatchSteps& batch, cublasHandle_t handle) {
-  const auto& [dtype, alpha, a, b, beta, c, conjugate_a, conjugate_b] = task;
+void column_major_product(const Gemm& task, const BatchSteps& batch, cublasHandle_t handle, DType operands) {
+  const auto& [dtype, alpha, a, b, beta, c, conjugate_a, conjugate_b, precision] = task;
   const BlasType& type = blas_type(dtype);
+  const cudaDataType data = data_type(operands);
+  QUARRY_CHECK(precision != Precision::bf16x3);
+  const bool is_tf32 = precision == Precision::tf32 && dtype == DType::float32 && operands == dtype;
+  const cublasComputeType_t compute = is_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : type.compute;
   const auto operation = [](const MatrixView& m, bool conjugate) {
     QUARRY_CHECK(!conjugate || has_rows(m));
     return conjugate ? CUBLAS_OP_C : is_row_major(m) ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -107,30 +111,31 @@ void column_major_product(const Gemm& task, const BatchSteps& batch, cublasHandl
   Scalar(beta).store(type.factor, factors[1]);
   if (batch.count == 1) {
     QUARRY_CUDA_CALL(cublasGemmEx_64(handle, operation(a, conjugate_a), operation(b, conjugate_b), c.rows, c.columns,
-                                     a.columns, factors[0], a.data, type.data, lda, b.data, type.data, ldb, factors[1],
-                                     c.data, type.data, ldc, type.compute, CUBLAS_GEMM_DEFAULT));
+                                     a.columns, factors[0], a.data, data, lda, b.data, data, ldb, factors[1], c.data,
+                                     type.data, ldc, compute, CUBLAS_GEMM_DEFAULT));
   } else {
     QUARRY_CUDA_CALL(cublasGemmStridedBatchedEx_64(handle, operation(a, conjugate_a), operation(b, conjugate_b), c.rows,
-                                                   c.columns, a.columns, factors[0], a.data, type.data, lda, batch.a,
-                                                   b.data, type.data, ldb, batch.b, factors[1], c.data, type.data, ldc,
-                                                   batch.c, batch.count, type.compute, CUBLAS_GEMM_DEFAULT));
+                                                   c.columns, a.columns, factors[0], a.data, data, lda, batch.a, b.data,
+                                                   data, ldb, batch.b, factors[1], c.data, type.data, ldc, batch.c,
+                                                   batch.count, compute, CUBLAS_GEMM_DEFAULT));
   }
 }
 
 }  // namespace
 
-void blas_product(const Gemm& given, const BatchSteps& batch, cublasHandle_t handle) {
+void blas_product(const Gemm& given, const BatchSteps& batch, cublasHandle_t handle, std::optional<DType> operands) {
   Gemm task = given;
+  const DType of_operands = operands.value_or(task.dtype);
   if (!is_complex(task.dtype)) task.conjugate_a = task.conjugate_b = false;
   bool by_rows = is_row_major(task.c);
   if ((task.conjugate_a || task.conjugate_b) && has_rows(task.c) && has_columns(task.c))
     by_rows = !has_rows(task.conjugate_a ? task.a : task.b);
   if (by_rows) {  // c^T = b^T a^T, by columns
     column_major_product({task.dtype, task.alpha, transposed(task.b), transposed(task.a), task.beta, transposed(task.c),
-                          task.conjugate_b, task.conjugate_a},
-                         {batch.count, batch.b, batch.a, batch.c}, handle);
+                          task.conjugate_b, task.conjugate_a, task.precision},
+                         {batch.count, batch.b, batch.a, batch.c}, handle, of_operands);
   } else {
-    column_major_product(task, batch, handle);
+    column_major_product(task, batch, handle, of_operands);
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <cublas_v2.h>
 
+#include <optional>
+
 #include "quarry/local/cuda/stream.h"
 #include "quarry/local/memory/scratch.h"
 #include "quarry/local/program/engine.h"
@@ -30,7 +32,9 @@ struct BatchSteps {
   int64_t count = 1;
   int64_t a = 0, b = 0, c = 0;
 };
-// For matrices of any order, each checked by check_view().
-void blas_product(const Gemm& task, const BatchSteps& batch, cublasHandle_t handle);
+// For matrices of any order, each checked by check_view(). `operands`: the dtype of a and b where it is not c's:
+// bfloat16, for c of float32. Of precisions, one that is in pieces is not for this function (local/cuda/pieces.h).
+void blas_product(const Gemm& task, const BatchSteps& batch, cublasHandle_t handle,
+                  std::optional<DType> operands = std::nullopt);
 
 }  // namespace quarry::local::cuda

@@ -12,6 +12,7 @@
 #include "quarry/local/cuda/launch.h"
 #include "quarry/local/cuda/linalg.h"
 #include "quarry/local/cuda/matrix.h"
+#include "quarry/local/cuda/pieces.h"
 #include "quarry/local/cuda/plan.h"
 
 namespace quarry::local::cuda {
@@ -48,17 +49,21 @@ MatrixView moved(const MatrixView& m, int64_t elements, DType dtype) {
   return view;
 }
 
+// Takes the longest axis of the batch out of `axes`.
+BatchSteps take_longest(std::vector<BatchAxis>& axes) {
+  if (axes.empty()) return {};
+  const auto longest = std::max_element(axes.begin(), axes.end(),
+                                        [](const BatchAxis& x, const BatchAxis& y) { return x.extent < y.extent; });
+  const BatchSteps steps = longest->steps;
+  axes.erase(longest);
+  return steps;
+}
+
 // Calls f(a, b, c, steps) for the first matrices along the longest axis of the batch, over all other axes.
 template <class F>
 void for_each_run(const MatrixProduct& p, const F& f) {
   std::vector<BatchAxis> axes = joined_axes(p);
-  BatchSteps inner;
-  if (!axes.empty()) {
-    const auto longest = std::max_element(axes.begin(), axes.end(),
-                                          [](const BatchAxis& x, const BatchAxis& y) { return x.extent < y.extent; });
-    inner = longest->steps;
-    axes.erase(longest);
-  }
+  const BatchSteps inner = take_longest(axes);
   std::vector<int64_t> position(axes.size(), 0);
   for (;;) {
     int64_t a = 0, b = 0, c = 0;
@@ -302,6 +307,17 @@ void multiply_integers(const MatrixProduct& p, const ExecContext& context) {
 
 // ---- Floating point ----
 
+// One of the runs' products.
+Gemm gemm_of(const MatrixProduct& p, const MatrixView& a, const MatrixView& b, const MatrixView& c) {
+  return at_precision({p.dtype, /*alpha=*/1, a, b, /*beta=*/0, c}, p.precision);
+}
+
+int64_t floats_scratch_bytes(const MatrixProduct& p) {
+  std::vector<BatchAxis> axes = joined_axes(p);
+  return blas_scratch_bytes(p) +
+         pieces_scratch_bytes(gemm_of(p, p.a.matrix, p.b.matrix, p.c.matrix), take_longest(axes));
+}
+
 void multiply_floats(const MatrixProduct& p, const ExecContext& context) {
   check_view(p.a.matrix, "a"), check_view(p.b.matrix, "b"), check_view(p.c.matrix, "c");
   CudaStream& stream = cuda_stream(context.stream);
@@ -309,7 +325,7 @@ void multiply_floats(const MatrixProduct& p, const ExecContext& context) {
   const Scratch workspace(bytes, context);
   const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
   for_each_run(p, [&](const MatrixView& a, const MatrixView& b, const MatrixView& c, const BatchSteps& steps) {
-    blas_product({p.dtype, /*alpha=*/1, a, b, /*beta=*/0, c}, steps, handle);
+    product_in_pieces(gemm_of(p, a, b, c), steps, handle, context);
   });
 }
 
@@ -383,7 +399,7 @@ class CudaProducts final : public Products {
   int64_t multiply_scratch_bytes(const MatrixProduct& p) override {
     if (results(p) == 0) return 0;
     if (has_vector(p)) return vector_scratch_bytes(p);
-    return is_float(p.dtype) || is_complex(p.dtype) ? blas_scratch_bytes(p) : 0;
+    return is_float(p.dtype) || is_complex(p.dtype) ? floats_scratch_bytes(p) : 0;
   }
   void multiply(const MatrixProduct& p, const ExecContext& context) override {
     if (results(p) == 0) return;
@@ -411,17 +427,10 @@ class CudaProducts final : public Products {
     }
     slide_over_edge(p, last, p.results, context);
   }
-  int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView&) override {
-    return cuda::gemm_scratch_bytes(dtype, a, b);
-  }
+  int64_t gemm_scratch_bytes(const Gemm& task) override { return cuda::gemm_scratch_bytes(task); }
   void gemm(const Gemm& task, const ExecContext& context) override { cuda::gemm(task, context); }
-  int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView&) override {
-    return cuda::syrk_scratch_bytes(dtype, a);
-  }
-  void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    cuda::syrk(dtype, alpha, a, beta, c, context);
-  }
+  int64_t syrk_scratch_bytes(const Syrk& task) override { return cuda::syrk_scratch_bytes(task); }
+  void syrk(const Syrk& task, const ExecContext& context) override { cuda::syrk(task, context); }
 };
 
 }  // namespace

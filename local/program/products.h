@@ -4,6 +4,7 @@
 #pragma once
 
 #include "quarry/local/program/engine.h"
+#include "quarry/local/program/precision.h"
 
 namespace quarry::local {
 
@@ -23,6 +24,7 @@ struct MatrixProduct {
   Dims batch;
   MatrixBatch a, b, c;
   bool conjugate = false;  // of a; only where a has one row
+  Precision precision = Precision::exact;
 };
 
 // out[i] = sum over t of a[i + t - before] v[t], for i in [0, results) and those t in [0, taps) for which a has that
@@ -48,6 +50,17 @@ struct Gemm {
   // Whether complex elements of a, or b, are conjugated first: only those of a matrix whose lines are rows where c's
   // are columns, or the other way round, so that a library sees a conjugate transpose.
   bool conjugate_a = false, conjugate_b = false;
+  Precision precision = Precision::exact;
+};
+
+// c = alpha a^H a + beta c, both triangles of c filled.
+struct Syrk {
+  DType dtype;
+  double alpha;
+  MatrixView a;
+  double beta;
+  MatrixView c;
+  Precision precision = Precision::exact;
 };
 
 class Products {
@@ -61,12 +74,10 @@ class Products {
   virtual void slide(const SlidingProduct& product, const ExecContext& context) = 0;
 
   // Sums along k in an order that depends on the shapes only.
-  virtual int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) = 0;
+  virtual int64_t gemm_scratch_bytes(const Gemm& task) = 0;
   virtual void gemm(const Gemm& task, const ExecContext& context) = 0;
-  // c = alpha a^H a + beta c, both triangles of c filled.
-  virtual int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) = 0;
-  virtual void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
-                    const ExecContext& context) = 0;
+  virtual int64_t syrk_scratch_bytes(const Syrk& task) = 0;
+  virtual void syrk(const Syrk& task, const ExecContext& context) = 0;
 };
 
 }  // namespace quarry::local

@@ -142,18 +142,13 @@ class RelayedProducts final : public Relayed<Products, &Engine::products> {
   void slide(const SlidingProduct& product, const ExecContext& context) override {
     issue<&Products::slide>(context, slide_scratch_bytes(product), product);
   }
-  int64_t gemm_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& b, const MatrixView& c) override {
-    return behind().gemm_scratch_bytes(dtype, a, b, c);
-  }
+  int64_t gemm_scratch_bytes(const Gemm& task) override { return behind().gemm_scratch_bytes(task); }
   void gemm(const Gemm& task, const ExecContext& context) override {
-    issue<&Products::gemm>(context, gemm_scratch_bytes(task.dtype, task.a, task.b, task.c), task);
+    issue<&Products::gemm>(context, gemm_scratch_bytes(task), task);
   }
-  int64_t syrk_scratch_bytes(DType dtype, const MatrixView& a, const MatrixView& c) override {
-    return behind().syrk_scratch_bytes(dtype, a, c);
-  }
-  void syrk(DType dtype, double alpha, const MatrixView& a, double beta, const MatrixView& c,
-            const ExecContext& context) override {
-    issue<&Products::syrk>(context, syrk_scratch_bytes(dtype, a, c), dtype, alpha, a, beta, c);
+  int64_t syrk_scratch_bytes(const Syrk& task) override { return behind().syrk_scratch_bytes(task); }
+  void syrk(const Syrk& task, const ExecContext& context) override {
+    issue<&Products::syrk>(context, syrk_scratch_bytes(task), task);
   }
 };
 

@@ -196,7 +196,7 @@ void syrk(benchmark::State& state) {
   const MatrixView a{c.array(rows * columns), rows, columns, columns, 1};
   const MatrixView out{c.array(columns * columns), columns, columns, columns, 1};
   for (auto _ : state)
-    cpu_engine().products().syrk(DType::float64, 1, a, 0, out, context(static_cast<int>(state.range(2))));
+    cpu_engine().products().syrk({DType::float64, 1, a, 0, out}, context(static_cast<int>(state.range(2))));
   state.counters["flops"] =
       benchmark::Counter(static_cast<double>(rows * columns * columns), benchmark::Counter::kIsIterationInvariantRate);
 }

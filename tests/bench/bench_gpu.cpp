@@ -290,16 +290,21 @@ void linear_algebra(Bench& b, int64_t n) {
       engine(kGpu).products().gemm({dtype, 1, a, c, 0, r}, b.gpu);
     });
     // Counted as the whole product: what it would cost without the symmetry.
-    b.flops(fmt::format("syrk {} {} (as gemm)", n, name(dtype)), operations,
-            [&] { engine(kGpu).products().syrk(dtype, 1, a, 0, r, b.gpu); });
+    b.flops(fmt::format("syrk {} {} (as gemm)", n, name(dtype)), operations, [&] {
+      engine(kGpu).products().syrk({dtype, 1, a, 0, r}, b.gpu);
+    });
   }
   const int64_t rows = b.quick ? 65536 : 524288, columns = 512;
   const Array tall(b, DType::float64, Dims{rows, columns}), square(b, DType::float64, Dims{columns, columns});
   fill_random(b, tall, DType::float64, rows * columns, 1);
   b.flops(fmt::format("syrk {} x {} float64 (as gemm)", rows, columns),
           2.0 * static_cast<double>(rows) * static_cast<double>(columns * columns), [&] {
-            engine(kGpu).products().syrk(DType::float64, 1, {tall.data(), rows, columns, columns, 1}, 0,
-                                         {square.data(), columns, columns, columns, 1}, b.gpu);
+            engine(kGpu).products().syrk({DType::float64,
+                                          1,
+                                          {tall.data(), rows, columns, columns, 1},
+                                          0,
+                                          {square.data(), columns, columns, columns, 1}},
+                                         b.gpu);
           });
   const int64_t size = b.quick ? 512 : 4096;
   if (b.wants("eigh")) {

@@ -73,6 +73,28 @@ class Matrices(CliTest):
         self.close(values, np.linalg.svd(self.a, compute_uv=False))
         self.close(u * values @ vh, self.a)
 
+    def test_precision_of_products(self):
+        """On the CPU every product is exact; what was asked for is in the plan all the same."""
+        for name in ["exact", "tf32", "bf16x3"]:
+            self.ok("eval", "x.astype('float32')", "-i", "x=m.h5:/tall", "-o", "single.h5", "--overwrite")
+            words = ["matmul", "single.h5:/result", "single.h5:/result", "--precision", name]
+            self.fails(2, "mismatch in its core dimension", *words)
+            words = ["eval", f"matmul(x.T, x, precision='{name}')", "-i", "x=single.h5:/result"]
+            plan = self.ok(*words, "--plan").out
+            self.assertEqual(f"precision={name}" in plan, name != "exact", plan)
+            self.ok(*words, "-o", f"{name}.h5")
+            for form in ["dot(x.T, x", "einsum('ij,ik->jk', x, x", "tensordot(x, x, [[0], [0]]", "inner(x.T, x.T"]:
+                local = self.ok("eval", f"max(abs({form}, precision='{name}') - matmul(x.T, x)))", "-i", "x=single.h5:/result").out
+                self.assertLess(float(local), 1e-2)
+            self.ok("eval", "--local", f"matmul(x.T, x, precision='{name}')", "-i", "x=single.h5:/result")
+        self.assertEqual(self.read("exact.h5").tobytes(), self.read("tf32.h5").tobytes())
+        self.assertEqual(self.read("exact.h5").tobytes(), self.read("bf16x3.h5").tobytes())
+        self.write("squares.h5", a=self.a.astype("float32"), b=self.b.astype("float32"))
+        plan = self.ok("matmul", "squares.h5:/a", "squares.h5:/b", "--precision", "tf32", "--plan").out
+        self.assertIn("precision=tf32", plan)
+        self.fails(2, "precision must be 'exact', 'tf32' or 'bf16x3', not 'bf16'", "eval", "matmul(x, x.T, precision='bf16')", "-i", "x=m.h5:/a")
+        self.fails(2, "--precision", "matmul", "m.h5:/a", "m.h5:/b", "--precision", "half")
+
     def test_plans_errors_and_help(self):
         plan = self.ok("cholesky", "m.h5:/spd", "-o", "l.h5", "--plan", "--memory", "32MiB")
         self.assertIn("cholesky", plan.out)

@@ -135,8 +135,10 @@ int64_t MatMulBody::scratch_bytes(const Operands& operands) const {
       if (!library_readable(b_strides, itemsize)) bytes += pack_bytes(b_strides, b_shape);
       const MatrixView c_view{nullptr, rows, columns, columns, 1}, b_view{nullptr, k, columns, columns, 1},
           a_view{nullptr, rows, k, k, 1};
-      const int64_t library = syrk ? engine.products().syrk_scratch_bytes(dtype_, b_view, c_view)
-                                   : engine.products().gemm_scratch_bytes(dtype_, a_view, b_view, c_view);
+      const int64_t library =
+          syrk ? engine.products().syrk_scratch_bytes({dtype_, 1, b_view, 1, c_view, precision_})
+               : engine.products().gemm_scratch_bytes(
+                     {dtype_, 1, a_view, b_view, 1, c_view, /*conjugate_a=*/false, /*conjugate_b=*/false, precision_});
       bytes += std::max(packing, align_up(library, local::kAllocationAlignment));
     }
     largest = std::max(largest, bytes);
@@ -206,10 +208,12 @@ void MatMulBody::run(scheduler::TaskRun& run) {
       }
       const MatrixView out = view(c, c_offset, rows, columns, itemsize);
       if (syrk) {
-        engine.products().syrk(dtype_, 1.0, view(b, b_offset, k, columns, itemsize), beta, out, run.context);
+        engine.products().syrk({dtype_, 1.0, view(b, b_offset, k, columns, itemsize), beta, out, precision_},
+                               run.context);
       } else {
         engine.products().gemm(
-            {dtype_, 1.0, view(a, a_offset, rows, k, itemsize), view(b, b_offset, k, columns, itemsize), beta, out},
+            {dtype_, 1.0, view(a, a_offset, rows, k, itemsize), view(b, b_offset, k, columns, itemsize), beta, out,
+             /*conjugate_a=*/false, /*conjugate_b=*/false, precision_},
             run.context);
       }
       for (int d = at.size() - 1; d >= 0 && ++at[d] == batch_shape[d]; --d) at[d] = 0;

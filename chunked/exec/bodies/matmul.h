@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/chunked/exec/access.h"
+#include "quarry/local/program/precision.h"
 #include "quarry/scheduler/task.h"
 
 namespace quarry::exec {
@@ -22,8 +23,13 @@ class MatMulBody : public scheduler::TaskBody {
     std::vector<int64_t> k;
     bool conjugate_a = false;  // syrk off the diagonal: a is a transposed view of b's array
   };
-  MatMulBody(std::string label, local::DType dtype, local::Device device, std::function<Operands(int64_t)> operands)
-      : label_(std::move(label)), dtype_(dtype), device_(device), operands_(std::move(operands)) {}
+  MatMulBody(std::string label, local::DType dtype, local::Precision precision, local::Device device,
+             std::function<Operands(int64_t)> operands)
+      : label_(std::move(label)),
+        dtype_(dtype),
+        precision_(precision),
+        device_(device),
+        operands_(std::move(operands)) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
   int64_t scratch_bytes(const Operands& operands) const;
@@ -31,6 +37,7 @@ class MatMulBody : public scheduler::TaskBody {
  private:
   std::string label_;
   local::DType dtype_;
+  local::Precision precision_;
   local::Device device_;
   std::function<Operands(int64_t)> operands_;
 };

@@ -117,7 +117,7 @@ class MatMulLowering {
       return operands->of(work.tile, work.k, work.count, work.first);
     };
     std::tie(multiply_, multiply_body_) =
-        builder.add_body<MatMulBody>(stage_.label, dtype_, builder.device(), operands);
+        builder.add_body<MatMulBody>(stage_.label, dtype_, product_.precision, builder.device(), operands);
     std::tie(sum_, sum_body_) = builder.add_body<SumBody>(stage_.label, dtype_);
   }
 

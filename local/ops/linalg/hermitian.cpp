@@ -30,7 +30,7 @@ NdArray gram(const NdArray& a) {
   }
   const NdArray operand = prepared(a, dtype, context);
   operand.begin_read(context.stream);
-  engine(context.device).products().syrk(dtype, /*alpha=*/1, view_of(operand), /*beta=*/0, view_of(result), context);
+  engine(context.device).products().syrk({dtype, /*alpha=*/1, view_of(operand), /*beta=*/0, view_of(result)}, context);
   return result;
 }
 

@@ -71,18 +71,18 @@ NdArray prepared(const NdArray& m, DType dtype, const ExecContext& context) {
 
 MatrixView view_of(const NdArray& m) { return batch_of(m).matrix; }
 
-void multiply(const NdArray& a, const NdArray& b, const NdArray& c, bool conjugate, const ExecContext& context) {
+void multiply(const NdArray& a, const NdArray& b, const NdArray& c, bool conjugate, const ExecContext& context,
+              local::Precision precision) {
   if (c.size() == 0) return;
   if (a.shape(-1) == 0) return c.fill(0, context);
   const NdArray left = prepared(a, c.dtype(), context), right = prepared(b, c.dtype(), context);
   if (!conjugate && is_one_product(left, right, c)) {
     const int64_t k = left.shape(-1), n = right.shape(-1);
     return multiply(left.reshape({left.size() / k, k}), first_matrix(right), c.reshape({c.size() / n, n}), false,
-                    context);
+                    context, precision);
   }
-  MatrixProduct product{c.dtype(),      Dims(c.shape().begin(), c.shape().end() - 2),
-                        batch_of(left), batch_of(right),
-                        batch_of(c),    conjugate && is_complex(c.dtype())};
+  MatrixProduct product{c.dtype(),   Dims(c.shape().begin(), c.shape().end() - 2), batch_of(left), batch_of(right),
+                        batch_of(c), conjugate && is_complex(c.dtype()),           precision};
   left.begin_read(context.stream);
   right.begin_read(context.stream);
   c.begin_write(context.stream);
@@ -147,7 +147,7 @@ NdArray sum_to(const NdArray& a, const Labels& labels, const Labels& out) {
 }
 
 NdArray contract(const NdArray& a_in, const Labels& a_all, const NdArray& b_in, const Labels& b_all, const Labels& out,
-                 const ExecContext& context) {
+                 const ExecContext& context, local::Precision precision) {
   // What only one operand has and the result lacks is summed first.
   const auto needed = [&](const Labels& labels, const Labels& other) {
     Labels kept;
@@ -188,7 +188,8 @@ NdArray contract(const NdArray& a_in, const Labels& a_all, const NdArray& b_in, 
     dims->push_back(n);
   }
   const NdArray product(product_shape, a.dtype(), context);
-  multiply(left.broadcast_to(left_shape), right.broadcast_to(right_shape), product, /*conjugate=*/false, context);
+  multiply(left.broadcast_to(left_shape), right.broadcast_to(right_shape), product, /*conjugate=*/false, context,
+           precision);
   Dims shape = batch_shape;
   for (int label : rows) shape.push_back(extent(a, a_labels, label));
   for (int label : columns) shape.push_back(extent(b, b_labels, label));

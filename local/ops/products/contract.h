@@ -5,6 +5,7 @@
 
 #include "quarry/local/ndarray/ndarray.h"
 #include "quarry/local/program/engine.h"
+#include "quarry/local/program/precision.h"
 
 namespace quarry::local::linalg {
 
@@ -12,7 +13,8 @@ namespace quarry::local::linalg {
 // (..., k, n), c (..., m, n), all of c's dtype on context's device; c is in C order and overlaps nothing. A matrix
 // whose lines are not contiguous is copied first (only floats; vectors may have any positive stride). `conjugate`
 // conjugates a, which must then have one row.
-void multiply(const NdArray& a, const NdArray& b, const NdArray& c, bool conjugate, const ExecContext& context);
+void multiply(const NdArray& a, const NdArray& b, const NdArray& c, bool conjugate, const ExecContext& context,
+              local::Precision precision = local::Precision::exact);
 
 // The matrices (..., rows, columns) in `dtype` and as the engines take them: as they are, or a copy. What broadcasting
 // repeats is copied once.
@@ -27,7 +29,7 @@ using Labels = std::vector<int>;
 // result's axes are those of `out`, labels that are not in `out` are summed over. As one batched matrix product, or
 // elementwise where nothing is summed over both. The result may be a transposed view.
 NdArray contract(const NdArray& a, const Labels& a_labels, const NdArray& b, const Labels& b_labels, const Labels& out,
-                 const ExecContext& context);
+                 const ExecContext& context, local::Precision precision = local::Precision::exact);
 
 // Sums over the axes whose labels are not in `out` (bool: any), in the dtype of `a`, and orders the axes as `out` has
 // them.

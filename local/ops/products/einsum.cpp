@@ -100,11 +100,11 @@ NdArray contract_at_once(const std::vector<Term>& operands, const std::string& o
 }
 
 Term contract(const std::vector<Term>& taken, const std::string& output, const EinsumTerms& terms,
-              const ExecContext& context) {
+              const ExecContext& context, Precision precision) {
   if (taken.size() == 1) return {linalg::sum_to(taken[0].array, labels_of(taken[0].labels), labels_of(output)), output};
   if (taken.size() == 2) {
     return {linalg::contract(taken[0].array, labels_of(taken[0].labels), taken[1].array, labels_of(taken[1].labels),
-                             labels_of(output), context),
+                             labels_of(output), context, precision),
             output};
   }
   return {contract_at_once(taken, output, terms, context), output};
@@ -134,7 +134,7 @@ bool same_letters(std::string a, std::string b) {
 }  // namespace
 
 NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out, const EinsumOptimize& optimize,
-               std::optional<DType> dtype, std::string_view order, Casting casting) {
+               std::optional<DType> dtype, std::string_view order, Casting casting, Precision precision) {
   const Range named("einsum");
   const Order layout = parse_order(order);
   const EinsumTerms terms = parse_einsum(operands);
@@ -175,7 +175,7 @@ NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out
     for (int64_t position : positions) left.erase(left.begin() + position);
     const std::string kept =
         step + 1 == path.size() ? terms.output : kept_letters(letters_of(taken), letters_of(left), terms.output);
-    left.push_back(contract(taken, kept, terms, context));
+    left.push_back(contract(taken, kept, terms, context, precision));
   }
   NdArray result = between == loop ? left[0].array : left[0].array.astype(loop, context);
   if (!out) return laid_out(result, layout, terms.operands);

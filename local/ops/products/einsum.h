@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quarry/local/ops/arguments.h"
+#include "quarry/local/program/precision.h"
 
 namespace quarry::local::ops {
 
@@ -29,11 +30,12 @@ using EinsumPath = std::vector<std::variant<std::string, Dims>>;
 // product; three or more are contracted in pairs, in an order found greedily whose intermediates are not larger than
 // the largest operand or the result, unless `optimize` says otherwise; intermediates of the 16-bit
 // floats are float32. The dtype is the promoted one, or `dtype`, to which the operands must cast by `casting`. `order`:
-// a new result's layout, C, F, A (F where all operands have it) or K (any). Throws InvalidArgument with NumPy's texts
-// for subscripts and shapes that do not fit, TypeError for casts. Does not wait for the result.
+// a new result's layout, C, F, A (F where all operands have it) or K (any). `precision`: as of matmul(). Throws
+// InvalidArgument with NumPy's texts for subscripts and shapes that do not fit, TypeError for casts. Does not wait for
+// the result.
 NdArray einsum(const EinsumOperands& operands, const std::optional<NdArray>& out = std::nullopt,
                const EinsumOptimize& optimize = std::monostate{}, std::optional<DType> dtype = std::nullopt,
-               std::string_view order = "K", Casting casting = Casting::safe);
+               std::string_view order = "K", Casting casting = Casting::safe, Precision precision = Precision::exact);
 
 // np.einsum_path: the order of contractions, as a list that begins with "einsum_path" and then has the positions that
 // each step takes out of the list of operands, at whose end its result is put; and a description. `einsum_call` must be

@@ -46,6 +46,7 @@ struct Options {
   std::optional<DType> dtype;
   const CoreAxes& axes;
   Order order;
+  Precision precision = Precision::exact;
 };
 
 // The view with the listed axes last.
@@ -203,7 +204,7 @@ NdArray gufunc(const Signature& signature, const NdArray& x1, const NdArray& x2,
                         !may_overlap(*out, x1) && !may_overlap(*out, x2);
   const NdArray product = in_place ? out->reshape(product_shape) : NdArray(product_shape, dtype, context);
   linalg::multiply(left.broadcast_to(left_shape), right.broadcast_to(right_shape), product, signature.conjugate,
-                   context);
+                   context, options.precision);
   if (in_place) return *options.out;
   const NdArray result = product.reshape(result_shape);
   if (out) {
@@ -218,7 +219,8 @@ NdArray gufunc(const Signature& signature, const NdArray& x1, const NdArray& x2,
 // ---- Contractions ----
 
 // The sum over a's and b's listed axes, in pairs; a's other axes come first in the result.
-NdArray contract_axes(const NdArray& a, std::span<const int> a_axes, const NdArray& b, std::span<const int> b_axes) {
+NdArray contract_axes(const NdArray& a, std::span<const int> a_axes, const NdArray& b, std::span<const int> b_axes,
+                      Precision precision) {
   const ExecContext context = common_context(a, b);
   const DType dtype = promoted(a, b);
   linalg::Labels a_labels(static_cast<size_t>(a.ndim())), b_labels(static_cast<size_t>(b.ndim())), out;
@@ -232,15 +234,16 @@ NdArray contract_axes(const NdArray& a, std::span<const int> a_axes, const NdArr
     if (std::find(b_axes.begin(), b_axes.end(), d) == b_axes.end()) out.push_back(a.ndim() + d);
   const NdArray left = a.dtype() == dtype ? a : a.astype(dtype, context);
   const NdArray right = b.dtype() == dtype ? b : b.astype(dtype, context);
-  return linalg::contract(left, a_labels, right, b_labels, out, context);
+  return linalg::contract(left, a_labels, right, b_labels, out, context, precision);
 }
 
 }  // namespace
 
 NdArray matmul(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, Casting casting,
-               std::string_view order, std::optional<DType> dtype, bool /*subok*/, const CoreAxes& axes) {
+               std::string_view order, std::optional<DType> dtype, bool /*subok*/, const CoreAxes& axes,
+               Precision precision) {
   const Range named("matmul");
-  return gufunc(kMatmul, x1, x2, {out, casting, dtype, axes, parse_order(order)});
+  return gufunc(kMatmul, x1, x2, {out, casting, dtype, axes, parse_order(order), precision});
 }
 
 NdArray vecdot(const NdArray& x1, const NdArray& x2, const std::optional<NdArray>& out, const CoreAxes& axes,
@@ -281,14 +284,14 @@ NdArray vecmat(const NdArray& x1, const NdArray& x2, const std::optional<NdArray
   return gufunc(kVecmat, x1, x2, {out, casting, dtype, axes, parse_order(order)});
 }
 
-NdArray dot(const NdArray& a, const NdArray& b, const std::optional<NdArray>& out) {
+NdArray dot(const NdArray& a, const NdArray& b, const std::optional<NdArray>& out, Precision precision) {
   const Range named("dot");
   NdArray result;
   if (a.ndim() == 0 || b.ndim() == 0) {
     result = apply("multiply"_op, {a, b});
   } else {
     const AxisPairs axes = dot_axes(a.shape(), b.shape());
-    result = contract_axes(a, axes.a, b, axes.b);
+    result = contract_axes(a, axes.a, b, axes.b, precision);
   }
   return out ? store_exactly(result, *out) : result;
 }
@@ -301,11 +304,11 @@ NdArray vdot(const NdArray& a, const NdArray& b) {
   return vecdot(flat(a), flat(b));
 }
 
-NdArray inner(const NdArray& a, const NdArray& b) {
+NdArray inner(const NdArray& a, const NdArray& b, Precision precision) {
   const Range named("inner");
   if (a.ndim() == 0 || b.ndim() == 0) return apply("multiply"_op, {a, b});
   const AxisPairs axes = inner_axes(a.shape(), b.shape());
-  return contract_axes(a, axes.a, b, axes.b);
+  return contract_axes(a, axes.a, b, axes.b, precision);
 }
 
 NdArray outer(const NdArray& a, const NdArray& b, const std::optional<NdArray>& out) {
@@ -314,10 +317,11 @@ NdArray outer(const NdArray& a, const NdArray& b, const std::optional<NdArray>& 
   return out ? store_result("multiply", result, *out, Casting::same_kind) : result;
 }
 
-NdArray tensordot(const NdArray& a, const NdArray& b, const std::variant<int64_t, std::vector<Ints>>& axes) {
+NdArray tensordot(const NdArray& a, const NdArray& b, const std::variant<int64_t, std::vector<Ints>>& axes,
+                  Precision precision) {
   const Range named("tensordot");
   const AxisPairs pairs = tensordot_axes(a.shape(), b.shape(), axes);
-  return contract_axes(a, pairs.a, b, pairs.b);
+  return contract_axes(a, pairs.a, b, pairs.b, precision);
 }
 
 NdArray kron(const NdArray& a, const NdArray& b) {

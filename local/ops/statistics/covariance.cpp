@@ -47,8 +47,12 @@ NdArray gram(const NdArray& x) {
   x.begin_read(context.stream);
   engine(context.device)
       .products()
-      .syrk(x.dtype(), 1.0, {x.raw(), observations, variables, 1, observations}, 0.0,
-            {result.raw(), variables, variables, variables, 1}, context);
+      .syrk({x.dtype(),
+             1.0,
+             {x.raw(), observations, variables, 1, observations},
+             0.0,
+             {result.raw(), variables, variables, variables, 1}},
+            context);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
+#include "quarry/chunked/api/products.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
@@ -152,6 +153,36 @@ TEST(PassSyrk, NotWhereTheOperandsDifferOrAreIntegers) {
   const Array x = dataset("/x", {100, 4}), i = dataset("/i", {100, 4}, std::nullopt, DType::int64);
   EXPECT_TRUE(syrk_text(matmul(x.T(), x + 1)).starts_with("matmul"));
   EXPECT_TRUE(syrk_text(matmul(i.T(), i)).starts_with("matmul"));
+}
+
+// What was asked for of a product stays with it, tells it from others, and is kept for float32 alone.
+TEST(ProductPrecision, GoesThroughThePasses) {
+  using local::Precision;
+  const Array x = dataset("/x", {100, 4}, std::nullopt, DType::float32);
+  const Array b = dataset("/b", {4, 50}, std::nullopt, DType::float32);
+  const Array fast = matmul(x, b, Precision::tf32);
+  EXPECT_EQ(text(fast.node()), "matmul(/x, /b, precision=tf32)");
+  EXPECT_NE(fast.node()->hash, matmul(x, b).node()->hash);
+  EXPECT_NE(fast.node()->hash, matmul(x, b, Precision::bf16x3).node()->hash);
+  EXPECT_EQ(pushed(fast[{3, Slice{0, 10, {}}}]), "matmul(/x[3:4, :], /b[:, 0:10], precision=tf32)[0, :]");
+  EXPECT_EQ(syrk_text(matmul(x.T(), x, Precision::bf16x3)), "syrk(/x, precision=bf16x3)");
+  EXPECT_EQ(text(dot(x, b, Precision::tf32).node()), text(fast.node()));
+  EXPECT_EQ(text(tensordot(x, b, 1, Precision::tf32).node()), text(fast.node()));
+  EXPECT_EQ(text(einsum(Precision::tf32, "ij,jk->ik", x, b).node()), text(fast.node()));
+  EXPECT_EQ(text(inner(x, b.T(), Precision::tf32).node()), text(fast.node()));
+  const Array wide = x.astype(DType::float64);
+  EXPECT_EQ(text(matmul(wide, b, Precision::tf32).node()), text(matmul(wide, b).node()));
+  const plan::Plan plan = plan::make_plan({fast.node(), matmul(x, b).node()}, {});
+  int products = 0, rounded = 0;
+  for (const plan::Stage& stage : plan.stages) {
+    const auto* product = std::get_if<plan::MatMul>(&stage.work);
+    if (product == nullptr) continue;
+    ++products;
+    rounded += product->precision == Precision::tf32 ? 1 : 0;
+  }
+  EXPECT_EQ(products, 2);
+  EXPECT_EQ(rounded, 1);
+  EXPECT_NE(plan::describe(plan).find("precision=tf32"), std::string::npos);
 }
 
 // --- passes that have nothing to do ---

@@ -110,6 +110,19 @@ TEST_P(KeptPlans, ChunkPoliciesTellPlansApart) {
   }
 }
 
+TEST_P(KeptPlans, PrecisionsTellPlansApart) {
+  const Array x = Array::from_local(numbers({24, 24}, 3).astype(DType::float32)).persist();
+  std::vector<int64_t> made;
+  for (const auto precision : {Precision::exact, Precision::tf32, Precision::bf16x3}) {
+    const int64_t before = runtime_.internals().plans->made();
+    for (int times = 0; times < 3; ++times) matmul(x, x, precision).persist();
+    made.push_back(runtime_.internals().plans->made() - before);
+  }
+  EXPECT_GT(made[0], 0);
+  EXPECT_EQ(made[1], made[0]);
+  EXPECT_EQ(made[2], made[0]);
+}
+
 TEST_P(KeptPlans, HoldNoData) {
   const int64_t before = runtime_.executor().memory_budget().reserved_bytes();
   for (int step = 0; step < 4; ++step) {

@@ -90,7 +90,7 @@ TYPED_TEST(CpuMatrix, SyrkOfEveryLayout) {
     for (int64_t m : {0, 1, 37})
       for (int layout = 0; layout < 4; ++layout) {
         Matrix<T> a(m, n, layout & 1, 1), c(n, n, layout & 2, 3);
-        cpu_engine().products().syrk(dtype_of_v<T>, 0.5, a.view, 0, c.view, context());
+        cpu_engine().products().syrk({dtype_of_v<T>, 0.5, a.view, 0, c.view}, context());
         for (int64_t i = 0; i<n; i += n> 100 ? 23 : 1)
           for (int64_t j = 0; j<n; j += n> 100 ? 19 : 1) {
             std::complex<double> sum = 0;
@@ -117,8 +117,8 @@ TEST(CpuMatrixBits, ThreadCountDoesNotMatter) {
   cpu_engine().products().gemm({DType::float64, 1, a.view, b.view, 0, d.view}, context(3));
   EXPECT_EQ(c.data, d.data);
   Matrix<double> e(300, 300, true, 1), f(300, 300, true, 1);
-  cpu_engine().products().syrk(DType::float64, 1, a.view, 0, e.view, context(1));
-  cpu_engine().products().syrk(DType::float64, 1, a.view, 0, f.view, context(3));
+  cpu_engine().products().syrk({DType::float64, 1, a.view, 0, e.view}, context(1));
+  cpu_engine().products().syrk({DType::float64, 1, a.view, 0, f.view}, context(3));
   EXPECT_EQ(e.data, f.data);
 }
 

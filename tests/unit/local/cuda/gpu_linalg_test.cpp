@@ -1,5 +1,9 @@
 // Matrix products and eigenproblems on the GPU against plain loops.
+#include <array>
 #include <complex>
+#include <cstring>
+#include <utility>
+#include <vector>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/memory/buffer.h"
@@ -89,7 +93,7 @@ TYPED_TEST(CudaLinalg, GemmInEveryLayout) {
         Matrix<T> before = c;
         OnGpu<T> da(a, gpu), db(b, gpu), dc(c, gpu);
         const int64_t scratch =
-            engine(kGpu).products().gemm_scratch_bytes(dtype_of_v<T>, da.view(), db.view(), dc.view());
+            engine(kGpu).products().gemm_scratch_bytes({dtype_of_v<T>, 1.5, da.view(), db.view(), beta, dc.view()});
         EXPECT_GT(scratch, 0);
         engine(kGpu).products().gemm({dtype_of_v<T>, 1.5, da.view(), db.view(), beta, dc.view()}, gpu);
         dc.fetch();
@@ -131,7 +135,7 @@ TYPED_TEST(CudaLinalg, SyrkFillsBothTriangles) {
           }
         Matrix<T> before = c;
         OnGpu<T> da(a, gpu), dc(c, gpu);
-        engine(kGpu).products().syrk(dtype_of_v<T>, 0.5, da.view(), beta, dc.view(), gpu);
+        engine(kGpu).products().syrk({dtype_of_v<T>, 0.5, da.view(), beta, dc.view()}, gpu);
         dc.fetch();
         double worst = 0;
         bool symmetric = true;
@@ -223,7 +227,70 @@ TEST_F(CudaLinalgErrors, ShapesAndStridesAreChecked) {
                InvalidArgument);
   MatrixView skipping = da.view();
   skipping.column_stride = 2;
-  EXPECT_THROW(engine(kGpu).products().syrk(DType::float64, 1, skipping, 0, dc.view(), gpu), InvalidArgument);
+  EXPECT_THROW(engine(kGpu).products().syrk({DType::float64, 1, skipping, 0, dc.view()}, gpu), InvalidArgument);
+}
+
+class CudaPrecision : public CudaTest {};
+
+TEST_F(CudaPrecision, GemmInEveryLayout) {
+  const ExecContext gpu = gpu_context();
+  Products& products = engine(kGpu).products();
+  for (const auto& [precision, of_term] : {std::pair(Precision::tf32, 0x1p-9), {Precision::bf16x3, 0x1p-16}})
+    for (int layout = 0; layout < 8; ++layout)
+      for (const double beta : {0.0, -0.5})
+        for (const auto [m, n, k] :
+             {std::array<int64_t, 3>{70, 50, 90}, {257, 129, 33}, {1, 33, 17}, {2, 2, 1}, {5, 4, 0}, {0, 3, 2}}) {
+          Matrix<float> a(m, k, (layout & 1) != 0, 1, layout % 3), b(k, n, (layout & 2) != 0, 2),
+              c(m, n, (layout & 4) != 0, 3, 2);
+          Matrix<float> before = c;
+          OnGpu<float> da(a, gpu), db(b, gpu), dc(c, gpu);
+          Gemm task{DType::float32, 1.5, da.view(), db.view(), beta, dc.view()};
+          const int64_t exact_bytes = products.gemm_scratch_bytes(task);
+          task.precision = precision;
+          const bool has_pieces = precision == Precision::bf16x3 && m > 1 && n > 1;
+          EXPECT_EQ(products.gemm_scratch_bytes(task) > exact_bytes, has_pieces);
+          products.gemm(task, gpu);
+          dc.fetch();
+          const std::vector<float> first = c.data;
+          double worst = 0;
+          for (int64_t i = 0; i < m; ++i)
+            for (int64_t j = 0; j < n; ++j) {
+              double sum = 0;
+              for (int64_t l = 0; l < k; ++l) sum += widen(a(i, l)) * widen(b(l, j));
+              worst = std::max(worst, std::abs(widen(c(i, j)) - (1.5 * sum + beta * widen(before(i, j)))));
+            }
+          EXPECT_LT(worst, 1.5 * 0.25 * static_cast<double>(k) * of_term + 1e-5)
+              << name(precision) << " layout " << layout << " beta " << beta << " " << m << "x" << n << "x" << k;
+          c = before;
+          OnGpu<float> again(c, gpu);
+          task.c = again.view();
+          products.gemm(task, gpu);
+          again.fetch();
+          EXPECT_EQ(std::memcmp(first.data(), c.data.data(), first.size() * sizeof(float)), 0);
+        }
+}
+
+TEST_F(CudaPrecision, SyrkIsSymmetric) {
+  const ExecContext gpu = gpu_context();
+  for (const auto& [precision, of_term] : {std::pair(Precision::tf32, 0x1p-9), {Precision::bf16x3, 0x1p-16}})
+    for (const bool row_major : {true, false})
+      for (const auto [k, n] : {std::array<int64_t, 2>{90, 70}, {3, 500}, {2000, 9}, {7, 1}, {0, 4}}) {
+        Matrix<float> a(k, n, row_major, 1), c(n, n, true, 3, 2);
+        Matrix<float> before = c;
+        OnGpu<float> da(a, gpu), dc(c, gpu);
+        engine(kGpu).products().syrk({DType::float32, 0.5, da.view(), 0, dc.view(), precision}, gpu);
+        dc.fetch();
+        double worst = 0;
+        for (int64_t i = 0; i < n; ++i)
+          for (int64_t j = 0; j < n; ++j) {
+            double sum = 0;
+            for (int64_t l = 0; l < k; ++l) sum += widen(a(l, i)) * widen(a(l, j));
+            worst = std::max(worst, std::abs(widen(c(i, j)) - 0.5 * sum));
+            EXPECT_EQ(c(i, j), c(j, i));
+          }
+        EXPECT_LT(worst, 0.5 * 0.25 * static_cast<double>(k) * of_term + 1e-4)
+            << name(precision) << " " << k << "x" << n;
+      }
 }
 
 }  // namespace

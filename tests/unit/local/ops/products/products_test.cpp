@@ -3,8 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <random>
+#include <utility>
 
+#include "quarry/local/api/creation.h"
+#include "quarry/local/api/math.h"
+#include "quarry/local/base/error.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
@@ -242,6 +249,88 @@ TEST_P(Products, TensorsAndCross) {
   EXPECT_EQ(to_vector<double>(ops::cross(x[{Slice{0, 2, 1}}], y)), (std::vector<double>{12, -6, -3}));
   EXPECT_EQ(ops::cross(x[{Slice{0, 2, 1}}], y[{Slice{0, 2, 1}}]).item<double>(), -3);
   EXPECT_EQ(to_vector<double>(ops::kron(x, from_vector<double>({1, 10}))), (std::vector<double>{1, 10, 2, 20, 3, 30}));
+}
+
+// Every way to ask for a product in less than float32's precision: within its bounds on a GPU, exact elsewhere.
+TEST_P(Products, PrecisionRoundsOnGpusAlone) {
+  constexpr int64_t m = 70, k = 190, n = 50;
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  const auto random = [&](const Dims& shape) {
+    std::vector<float> values(static_cast<size_t>(element_count(shape)));
+    for (float& value : values) value = uniform(random_);
+    return from_vector(values, shape);
+  };
+  const NdArray a = random({m, k}), b = random({k, n}), stack = random({3, m, k});
+  using Way = std::function<NdArray(Precision)>;
+  const std::pair<const char*, Way> ways[] = {
+      {"matmul", [&](Precision p) { return matmul(a, b, p); }},
+      {"matmul by columns", [&](Precision p) { return matmul(b.T(), a.T(), p); }},
+      {"matmul with itself", [&](Precision p) { return matmul(a, a.T(), p); }},
+      {"matmul of a stack", [&](Precision p) { return matmul(stack, b, p); }},
+      {"matmul of stacks", [&](Precision p) { return matmul(stack, stack.transpose(0, 2, 1), p); }},
+      {"dot", [&](Precision p) { return dot(a, b, p); }},
+      {"inner", [&](Precision p) { return inner(a, b.T(), p); }},
+      {"tensordot", [&](Precision p) { return tensordot(stack, b, 1, p); }},
+      {"einsum", [&](Precision p) { return einsum(p, "ij,jk->ki", a, b); }}};
+  // 1 + 2^-13 is no TF32 and the sum of two bfloat16.
+  const NdArray fine = full({m, k}, 1 + 0x1p-13f, DType::float32);
+  const bool on_gpu = GetParam() == DeviceKind::cuda;
+  for (const auto& [precision, of_term] : {std::pair(Precision::tf32, 0x1p-9), {Precision::bf16x3, 0x1p-16}}) {
+    for (const auto& [what, way] : ways) {
+      SCOPED_TRACE(std::string(what) + " " + std::string(name(precision)));
+      const std::vector<double> exact = test::doubles(way(Precision::exact)), got = test::doubles(way(precision));
+      if (!on_gpu) {
+        EXPECT_EQ(got, exact);
+        continue;
+      }
+      double worst = 0;
+      for (size_t i = 0; i < exact.size(); ++i) worst = std::max(worst, std::abs(got[i] - exact[i]));
+      // Terms are at most 1, and the roundings of the two float32 sums.
+      EXPECT_LE(worst, static_cast<double>(k) * (of_term + 2 * static_cast<double>(k) * 0x1p-24));
+    }
+    const NdArray sums = matmul(fine, full({k, n}, 1.F, DType::float32), precision);
+    const bool is_rounded = std::abs(test::doubles(sums)[0] - k * (1 + 0x1p-13)) > k * 0x1p-15;
+    EXPECT_EQ(is_rounded, on_gpu && precision == Precision::tf32);
+    // Other dtypes, and vectors, are what they are without.
+    const NdArray wide_a = a.astype(DType::float64), wide_b = b.astype(DType::float64);
+    EXPECT_EQ(test::doubles(matmul(wide_a, wide_b, precision)), test::doubles(matmul(wide_a, wide_b)));
+    EXPECT_EQ(test::doubles(matmul(fine, fine[{int64_t{0}}], precision)),
+              test::doubles(matmul(fine, fine[{int64_t{0}}])));
+    EXPECT_EQ(matmul(a[{Slice{0, 0, {}}}], b, precision).shape(), (Dims{0, n}));
+    EXPECT_EQ(test::doubles(matmul(a[{full_slice, Slice{0, 0, {}}}], b[{Slice{0, 0, {}}}], precision))[0], 0);
+  }
+}
+
+// An infinite element is the sum of pieces too.
+TEST_P(Products, PrecisionKeepsInfinitiesAndNaN) {
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float large = 1e38F;  // TF32 may round the largest float to infinity
+  const NdArray a = from_vector(std::vector<float>{inf, 1, -inf, 1, nan, 1, large, 0, inf, inf, 0, 1}, {6, 2});
+  const NdArray b = from_vector(std::vector<float>{1, 3.3F, 0, inf, 1, 1, 1, 1}, {2, 4});
+  const std::vector<double> exact = test::doubles(matmul(a, b));
+  for (const Precision precision : {Precision::tf32, Precision::bf16x3}) {
+    const std::vector<double> got = test::doubles(matmul(a, b, precision));
+    for (size_t i = 0; i < exact.size(); ++i) {
+      if (std::isfinite(exact[i]))
+        EXPECT_NEAR(got[i], exact[i], std::abs(exact[i]) * 0x1p-8) << i;
+      else
+        EXPECT_TRUE(got[i] == exact[i] || (std::isnan(got[i]) && std::isnan(exact[i]))) << i << ": " << got[i];
+    }
+  }
+}
+
+TEST(ProductPrecision, NamesAreParsed) {
+  for (const Precision precision : {Precision::exact, Precision::tf32, Precision::bf16x3})
+    EXPECT_EQ(parse_precision(name(precision)), precision);
+  for (const char* text : {"", "TF32", "bf16", "highest"}) {
+    try {
+      parse_precision(text);
+      ADD_FAILURE() << text;
+    } catch (const InvalidArgument& error) {
+      EXPECT_EQ(std::string(error.what()),
+                "precision must be 'exact', 'tf32' or 'bf16x3', not '" + std::string(text) + "'");
+    }
+  }
 }
 
 TEST_P(Products, BitsDoNotDependOnThreads) {
