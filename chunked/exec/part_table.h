@@ -81,6 +81,7 @@ class PartTable {
   // The number of the part; of a new one, its block must then be set.
   std::pair<int64_t, bool> emplace(const BlockKey& key, int owner, const Hyperslab& hyperslab);
   void set_block(int64_t part, scheduler::BlockId block) { parts_[static_cast<size_t>(part)].block = block; }
+  void set_owner(int64_t part, int owner) { parts_[static_cast<size_t>(part)].owner = owner; }
   const Part& operator[](int64_t part) const { return parts_[static_cast<size_t>(part)]; }
   Hyperslab hyperslab(int64_t part) const { return hyperslabs_[(*this)[part].hyperslab]; }
   void set_source(const BlockKey& key, const std::string& label, local::DType dtype);

@@ -228,6 +228,11 @@ class Faults(CliTest):
             for kind in KINDS[device]:
                 self.task_ends("throw", kind, when, 2, 1, OF_KIND[kind], ranks=3, device=device)
 
+    def test_a_rank_that_passes_tiles_on(self):
+        """Of six ranks that factor a matrix by panels: those that have a panel from the one that fails end as well."""
+        for how, kind, when, number in [("throw", "compute", "begin", 2), ("throw", "receive", "end", 3), ("throw", "receive", "begin", 1), ("kill", "receive", "end", 2)]:
+            self.task_ends(how, kind, when, number, 1, "factor", ranks=6)
+
     def test_at_random(self):
         runs, seed = int(os.environ.get("FAULT_RUNS", "6")), int(os.environ.get("FAULT_SEED", "1"))
         before = shared_memory()

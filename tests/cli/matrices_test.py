@@ -73,6 +73,18 @@ class Matrices(CliTest):
         self.close(values, np.linalg.svd(self.a, compute_uv=False))
         self.close(u * values @ vh, self.a)
 
+    def test_more_ranks_than_one_serves_at_once(self):
+        """Ranks pass tiles on to others: the same bits."""
+        bits = {}
+        for ranks, memory in [(0, "256MiB"), (6, "256MiB"), (0, "24MiB"), (7, "24MiB")]:  # from which the size of tiles follows
+            for command, *inputs in [("cholesky", "spd"), ("solve", "a", "b"), ("qr", "a"), ("matmul", "a", "spd")]:
+                self.ok(command, *[f"m.h5:/{name}" for name in inputs], "-o", "x.h5", "--overwrite", "--memory", memory, "--threads", "1", ranks=ranks)
+                made = self.results("x.h5")[0].tobytes()
+                self.assertTrue(bits.setdefault((command, memory), made) == made, (command, ranks))
+            text = "matmul(linalg.cholesky(a), linalg.cholesky(a)) + matmul(linalg.cholesky(a), a)"
+            self.ok("eval", text, "-i", "a=m.h5:/spd", "-o", "x.h5", "--overwrite", "--memory", memory, ranks=ranks)
+            self.close(self.read("x.h5"), (factor := np.linalg.cholesky(self.spd)) @ factor + factor @ self.spd)
+
     def test_precision_of_products(self):
         """On the CPU every product is exact; what was asked for is in the plan all the same."""
         for name in ["exact", "tf32", "bf16x3"]:

@@ -59,6 +59,18 @@ class States(CliTest):
             self.assertIn("o.h5.partial.job", self.leftovers(), result.err)
         return result.status != 0
 
+    def test_resumed_by_ranks_that_pass_tiles_on(self):
+        for name in ["cholesky", "solve", "qr"]:
+            self.ok(*self.words(name, output=f"{name}.h5"))
+            expected, resumed = self.bits(f"{name}.h5"), 0
+            for ranks, then, number in [(6, 6, 8), (6, 7, 5), (2, 6, 12), (7, 3, 6)]:
+                resumed += self.fails_at_write(number, self.resumable(name), ranks)
+                self.ok(*self.resumable(name, "--overwrite"), ranks=then)
+                self.assertTrue(self.bits() == expected, f"{name} {ranks} {then}")
+                self.assertEqual(self.leftovers(), [])
+                os.remove(self.path("o.h5"))
+            self.assertGreater(resumed, 1, name)
+
     def test_resumed_at_many_steps_on_as_many_fewer_and_more_ranks(self):
         for name in COMMANDS:
             self.ok(*self.words(name, output=f"{name}.h5"))

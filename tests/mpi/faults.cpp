@@ -11,6 +11,7 @@
 //   ROUNDS  how often all ranks do OTHERS together before that (2)
 //   DELAY_US  after how many microseconds of the last round the signals come (0: before it)
 #include <dlfcn.h>
+#include <quarry/chunked/grid/chunking.h>
 #include <quarry/quarry.h>
 #include <signal.h>
 #include <unistd.h>
@@ -50,6 +51,12 @@ const std::map<std::string, Call>& calls() {
       {"sum", [](World& w) { qy::sum(w.x).to_host(); }},
       {"mean", [](World& w) { qy::mean(w.x).to_host(); }},
       {"product", [](World& w) { qy::sum(qy::matmul(w.x.T(), w.x)).to_host(); }},
+      // By panels that all ranks read, and pass on where they are more than a few.
+      {"factor",
+       [](World& w) {
+         const qy::ChunkPolicyScope small({qy::local::DeviceKind::cpu, {}, /*target_bytes=*/65536});
+         qy::linalg::qr(w.kept, qy::local::linalg::r_only).to_host();
+       }},
       {"persist", [](World& w) { qy::sum(w.x, 0).persist(); }},
       {"rechunk",
        [](World& w) {

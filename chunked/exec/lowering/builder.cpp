@@ -39,9 +39,16 @@ std::unique_ptr<Lowered> Builder::finish() {
     if (is_transfer_[static_cast<size_t>(id)]) {
       int64_t first = INT64_MAX;
       for (const BlockId output : graph.outputs(task)) {
-        if (const auto found = relayed_.find(output); found != relayed_.end()) first = found->second.position;
+        first = std::min(first, needed[static_cast<size_t>(output)]);
+        const auto found = relayed_.find(output);
+        if (found == relayed_.end()) continue;
+        const Relayed& relayed = found->second;
+        const int64_t wanted = std::min(first, relayed.for_all);
+        // Where its source may not have it yet.
+        const int64_t there = relayed.position == INT64_MAX ? relayed.for_all : relayed.position;
+        if (relayed.part >= 0 && wanted < there) receive_body_->parts().set_owner(relayed.part, relayed.owner);
+        first = wanted;
       }
-      for (const BlockId output : graph.outputs(task)) first = std::min(first, needed[static_cast<size_t>(output)]);
       graph.set_position(id, std::min(task.position, first));
     }
     for (const BlockId input : graph.inputs(task)) {
@@ -233,6 +240,24 @@ BlockId Builder::prefetch(const plan::Input& input, const Access& access) {
   return gather(input, access.region);
 }
 
+// One that was there before keeps its source.
+BlockId Builder::receive_chunk(int from, const plan::Input& input, const Access& access) {
+  const int64_t before = receive_body_ == nullptr ? 0 : receive_body_->parts().size();
+  const BlockId received =
+      receive_part(from, key_of(input.array, access.chunk), hyperslab_of(input, access), label_of(input.array));
+  const bool is_new = receive_body_->parts().size() > before;
+  if (is_new && from != access.owner) relayed_[received] = {before, access.owner};
+  return received;
+}
+
+BlockId Builder::prefetch_from(int from, const plan::Input& input, const Access& access, Priority priority) {
+  const BlockId received = receive_chunk(from, input, access);
+  const auto found = relayed_.find(received);
+  if (found != relayed_.end() && found->second.position == INT64_MAX && found->second.stage < 0)
+    found->second.position = order_.position(stage_, priority.progress, priority.depth);
+  return received;
+}
+
 int Builder::relay_of(int owner) const {
   constexpr int kReaders = 4;  // of a rank
   const int ranks = context_.owners.ranks();
@@ -244,25 +269,22 @@ int Builder::relay_of(int owner) const {
 // producer and before the first chunk of the stage, and what other ranks get from here they wait for at that same
 // place.
 BlockId Builder::prefetch_for_all(const plan::Input& input, const Access& access) {
-  constexpr int kFewRanks = 4;             // the owner serves them all
   constexpr int64_t kMostBytes = 1 << 20;  // of what waits on every rank for as long as the stage runs
   const int ranks = context_.owners.ranks();
   const bool is_whole = access.kind == Access::Kind::box && access.cover_count == access.chunk_shape;
   const int64_t bytes = local::element_count(access.chunk_shape) * local::itemsize(input.dtype);
   const plan::Stage& reader = stage();
   const bool all_read = reader.owners.kind == Owners::Kind::blocks && reader.grid.count() >= ranks;
-  if (!is_whole || ranks <= kFewRanks || bytes > kMostBytes || !all_read || !context_.owners.is_equal() ||
+  if (!is_whole || !has_relays() || bytes > kMostBytes || !all_read || !context_.owners.is_equal() ||
       mine(access.owner))
     return prefetch_shared(input, access);
   const BlockKey key = key_of(input.array, access.chunk);
-  const BlockId received =
-      receive_part(relay_of(access.owner), key, hyperslab_of(input, access), label_of(input.array));
-  const auto [found, added] = relayed_.try_emplace(received);
-  if (added) name_block(key, received);
-  Relayed& relayed = found->second;
+  const BlockId received = receive_chunk(relay_of(access.owner), input, access);
+  name_block(key, received);
+  Relayed& relayed = relayed_[received];
   if (std::exchange(relayed.stage, stage_) != stage_) {
     const int64_t latest = this->latest(input, reader.grid.chunk(0));
-    relayed.position = std::min(relayed.position, order_.position(stage_, latest, kTransfer));
+    relayed.for_all = std::min(relayed.for_all, order_.position(stage_, latest, kTransfer));
   }
   return received;
 }

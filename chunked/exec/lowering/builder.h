@@ -66,6 +66,7 @@ class Builder {
   int64_t progress(int64_t chunk) { return order_.progress(stage_, chunk); }
   // Whether the progress of chunks increases with their numbers.
   bool waits_for_none() const { return order_.waits_for_none(stage_); }
+  bool waits_for(const plan::Input& input) const { return order_.waits_for(stage_, input); }
   int64_t latest(const plan::Input& input, const Region& box) { return order_.latest(stage_, input, box); }
 
   // Of a stage whose outputs are complete only when all was read: chunks that are so earlier, with the progress of
@@ -147,6 +148,12 @@ class Builder {
   // comes along a tree of all ranks, where all of them have chunks of the stage. So no rank sends it to more than a
   // few.
   scheduler::BlockId prefetch_for_all(const plan::Input& input, const Access& access);
+  // What the access wants of a chunk of another rank, for a task of that place: from `from`, which owns the chunk or
+  // receives the same for a task with an earlier place. Where this rank turns out to want it sooner for another stage,
+  // it comes from the owner after all.
+  scheduler::BlockId prefetch_from(int from, const plan::Input& input, const Access& access, Priority priority);
+  // Whether ranks pass on what many of them read: where these are too many for one to serve.
+  bool has_relays() const { return context_.owners.ranks() > kFewRanks; }
   // A part of a block of another rank, packed.
   scheduler::BlockId receive_part(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
                                   bool keep = false);
@@ -157,6 +164,7 @@ class Builder {
   }
 
  private:
+  static constexpr int kFewRanks = 4;
   void add_transfer(scheduler::TaskKind kind, scheduler::QueueKind queue, int32_t body, int64_t index, Cost cost,
                     const std::vector<scheduler::BlockId>& inputs, scheduler::BlockId output);
   void number_stored(const plan::ArrayRef& array);
@@ -165,6 +173,7 @@ class Builder {
   scheduler::BlockId read(const std::shared_ptr<io::Dataset>& dataset, const Access& access, local::DType dtype);
   scheduler::BlockId gather(const plan::Input& input, const Region& region);
   std::string label_of(const plan::ArrayRef& array) const;
+  scheduler::BlockId receive_chunk(int from, const plan::Input& input, const Access& access);
   // The rank from which this one gets what `owner` has for all.
   int relay_of(int owner) const;
 
@@ -178,9 +187,13 @@ class Builder {
   int stage_ = 0;
   std::unordered_map<const StoredArray*, uint32_t> stored_numbers_;
   std::unordered_map<std::string, scheduler::BlockId> shared_;
+  // What does not come from its owner, by the block where it arrives.
   struct Relayed {
-    int stage = -1;                // that wanted it last
-    int64_t position = INT64_MAX;  // the first where it is wanted on any rank
+    int64_t part = -1;             // of the receives; -1: it comes from its owner
+    int owner = -1;                // of the chunk
+    int64_t position = INT64_MAX;  // where its source has it; none: where it is received for all
+    int stage = -1;                // that wanted it for all last
+    int64_t for_all = INT64_MAX;   // the first position where it is wanted on any rank
   };
   std::unordered_map<scheduler::BlockId, Relayed> relayed_;
   ReceiveBody* receive_body_ = nullptr;

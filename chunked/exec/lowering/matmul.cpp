@@ -9,8 +9,15 @@
 // one depth in the order (order.h): what has the same progress runs in the order of the walk, which is the same on
 // every rank. Where this rank's sums fit the budget, tasks run as their operands come, so that these need not stay;
 // else tile by tile, so that sums are never spilled and operands make way for each other.
+//
+// Many ranks have tiles of one row, and read the same chunks of a; so have those of a column, of b. In jobs of more
+// than a few ranks they pass them on (ADR 48), in the order of their first tiles there. Tasks are then placed by the
+// number of their tile, so that what a rank waits for another one receives for a tile with a smaller number.
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "quarry/chunked/exec/bodies/copy.h"
 #include "quarry/chunked/exec/bodies/matmul.h"
@@ -126,6 +133,7 @@ class MatMulLowering {
     int64_t left = own.size();
     for (const int64_t tile : along_k_ ? OwnedChunks(0, tiles_.count()) : own) {
       if (mirrored(tile)) continue;
+      if (passes_on_) walked_ = builder_.progress(tile);
       add_tile(tile);
       if (!streams_) end_tile(tile, left--);
     }
@@ -156,6 +164,40 @@ class MatMulLowering {
   void end_tile(int64_t tile, int64_t left) {
     if (!product_.syrk) builder_.note_complete(tile, walked_);
     walked_ += (kProgressEnd - walked_) / (left + 1);
+  }
+
+  // --- operands that ranks pass on ---
+
+  // The same on every rank. Not where operands come in this phase, with a progress of their own, nor where a rank may
+  // find that its tiles are saved.
+  bool has_relays() const {
+    return builder_.has_relays() && !along_k_ && !product_.syrk && tiles_.ndim() == 2 && !values_.is_on() &&
+           !builder_.waits_for(product_.a) && !builder_.waits_for(product_.b);
+  }
+  // The ranks that have tiles of row, or column, `at`, in the order of their first ones.
+  const std::vector<int>& readers(int axis, int64_t at) {
+    std::vector<int>& ranks = readers_[static_cast<size_t>(axis)][at];
+    if (!ranks.empty()) return ranks;
+    std::unordered_set<int> seen;
+    for (int64_t other = 0; other < tiles_.axis(1 - axis).count(); ++other) {
+      const int owner = tile_owner(tiles_.flat(axis == 0 ? Dims{at, other} : Dims{other, at}));
+      if (seen.insert(owner).second) ranks.push_back(owner);
+    }
+    return ranks;
+  }
+  // What a task of the tile reads of an operand, which all tiles of its row (axis 0) or column have in common.
+  BlockId bring(const plan::Input& input, const Access& access, int64_t tile, int axis) {
+    const bool is_chunk = access.kind != Access::Kind::gather && access.cover_count == access.chunk_shape;
+    if (!passes_on_ || !is_chunk || builder_.mine(access.owner)) return builder_.prefetch(input, access);
+    // Number i, from 1 on, of those that do not own the chunk has it from number (i - 1) / 2, where 0 is the owner.
+    std::vector<int> chain{access.owner};
+    std::ranges::copy_if(readers(axis, tiles_.coordinates(tile)[axis]), std::back_inserter(chain),
+                         [&](int rank) { return rank != access.owner; });
+    const auto number = static_cast<size_t>(std::ranges::find(chain, builder_.context().rank) - chain.begin());
+    QUARRY_CHECK(number < chain.size());
+    const BlockId block = builder_.prefetch_from(chain[(number - 1) / 2], input, access, {walked_, kChain});
+    if (2 * number + 1 < chain.size()) builder_.name_block(builder_.key_of(input.array, access.chunk), block);
+    return block;
   }
 
   // Below the diagonal of a SYRK.
@@ -293,8 +335,8 @@ class MatMulLowering {
       std::vector<BlockId> inputs;
       if (total >= 0) inputs.push_back(total);
       for (size_t i = 0; i < task.k.size(); ++i) {
-        if (!task.a.empty()) inputs.push_back(builder_.prefetch(product_.syrk ? product_.b : product_.a, task.a[i]));
-        inputs.push_back(builder_.prefetch(product_.b, task.b[i]));
+        if (!task.a.empty()) inputs.push_back(bring(product_.syrk ? product_.b : product_.a, task.a[i], tile, 0));
+        inputs.push_back(bring(product_.b, task.b[i], tile, 1));
       }
       total = k == end ? add_node(tile, 0, segment) : builder_.add_block(bytes(tile));
       builder_.add_compute(multiply_, static_cast<int64_t>(works_->size()) - 1, {latest, kChain},
@@ -336,13 +378,15 @@ class MatMulLowering {
   std::shared_ptr<const Operands> operands_;  // with the body
   const Tree tree_{operands_->steps().count()};
   const bool along_k_ = sums_along_k();
-  const bool streams_ = along_k_ || sums_fit();
-  int64_t walked_ = 0;  // the progress of the last product
+  SavedValues values_{builder_};
+  const bool passes_on_ = has_relays();
+  const bool streams_ = along_k_ || (!passes_on_ && sums_fit());
+  std::unordered_map<int64_t, std::vector<int>> readers_[2];  // by row, and by column
+  int64_t walked_ = 0;                                        // the progress of the last product
   std::shared_ptr<std::vector<Work>> works_ = std::make_shared<std::vector<Work>>();
   int32_t multiply_ = -1, sum_ = -1, mirror_ = -1;
   MatMulBody* multiply_body_ = nullptr;
   SumBody* sum_body_ = nullptr;
-  SavedValues values_{builder_};
 };
 
 }  // namespace

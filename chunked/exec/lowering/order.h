@@ -42,6 +42,8 @@ class Order {
   int64_t progress(int stage, int64_t chunk);
   // Whether the chunks of a fused stage wait for no other of their phase: their progress is i/n.
   bool waits_for_none(int stage) const;
+  // Whether chunks of an input of the stage are made in its phase.
+  bool waits_for(int stage, const plan::Input& input) const { return waits(input, phase(stage)); }
   // The latest progress of the chunks of `input` under a box of the space of `stage`; 0 where they belong to an earlier
   // phase.
   int64_t latest(int stage, const plan::Input& input, const Region& box);

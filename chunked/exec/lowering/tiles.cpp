@@ -2,6 +2,10 @@
 // is: a task of another rank costs a look at these, an own one becomes a task of the graph. A version that another rank
 // reads gets a key, and that rank receives it under this key; so both know of it by the loop alone.
 //
+// In jobs of more than a few ranks those that read a version pass it on (ADR 48): number i of its readers, from 1 on in
+// the order in which the loop comes to them, has it from number (i - 1) / 2, where 0 is the owner. So no rank sends a
+// version to more than two, and what a rank waits for another one receives for a task with a smaller number.
+//
 // The progress of a task is its number among the tasks of all ranks: what it reads precedes it on every rank, so the
 // order is one without cycles (ADR 2). Arguments that other stages compute are finished in an earlier phase.
 //
@@ -193,7 +197,9 @@ class TileLowering final : public tiles::Program {
         stage_(builder.stage()),
         number_of_stage_(static_cast<int>(builder.key(0, 0).stage)),
         count_(std::max<int64_t>(survey.count(), 1)),
-        lives_(survey.take_lives()) {}
+        lives_(survey.take_lives()) {
+    for (size_t i = 0; i < applied.inputs.size(); ++i) are_chunks_.push_back(has_chunks_for_tiles(i));
+  }
 
   Tiles argument(int number) override {
     const op::ArraySpec& spec = applied_.call.arguments[static_cast<size_t>(number)];
@@ -271,11 +277,24 @@ class TileLowering final : public tiles::Program {
     BlockId block = -1;     // on its owner, if it is this rank
     BlockId received = -1;  // what this rank has of another's, or of an argument
     int64_t version = 0;
-    int32_t owner = -1;        // -1: no task has written it
-    int32_t readers = 0;       // tasks of this rank, where it is the owner
-    bool is_argument = false;  // no task has changed it
-    bool is_shared = false;    // another rank reads it
+    int32_t owner = -1;                   // -1: no task has written it
+    int32_t readers = 0;                  // tasks of this rank, where it is the owner
+    bool is_argument = false;             // no task has changed it
+    bool is_shared = false;               // another rank has it from this one
+    std::vector<int32_t> passed_to = {};  // the ranks that read it and do not own it, in order, where there are relays
   };
+
+  // Whether the tiles of an argument are chunks of an array, each on one rank.
+  bool has_chunks_for_tiles(size_t argument) const {
+    const plan::Input& input = applied_.inputs[argument];
+    const bool is_kept =
+        input.array.kind == plan::ArrayRef::Kind::stage || input.array.kind == plan::ArrayRef::Kind::stored;
+    if (!is_kept || applied_.prologue(static_cast<int>(argument)) != nullptr) return false;
+    if (!input.map.fixed.empty() || !input.map.beside.empty()) return false;
+    if (input.map.axes != plan::AccessMap::identity(input.shape.size()).axes) return false;
+    return input.grid == applied_.call.arguments[argument].grid &&
+           owners_of(input.array).kind != Owners::Kind::everywhere;
+  }
 
   Tiles add_matrix(const op::ArraySpec& spec, int argument, int output) {
     QUARRY_CHECK(spec.grid.ndim() == 2);
@@ -435,14 +454,47 @@ class TileLowering final : public tiles::Program {
   void look_at(std::span<const Use> uses, int owner) {
     for (const Use& use : uses) {
       State& state = state_of(use.tile);
-      if (use.mode != Mode::write && !state.is_argument && builder_.mine(state.owner)) share(use.tile, state);
+      if (use.mode != Mode::write) bring(use.tile, state, owner);
       if (use.mode != Mode::read) change(state, owner, -1);
     }
   }
+  // A rank reads the version: returns from which other one it has that, or -1 if it has it itself or had it before. The
+  // rank that is to send it, if it is this one, gives it its key.
+  int bring(const Tile& tile, State& state, int reader) {
+    const int owner = state.is_argument ? holder_of(tile) : state.owner;
+    if (owner < 0 || reader == owner) return -1;
+    int from = owner;
+    if (builder_.has_relays()) {
+      std::vector<int32_t>& readers = state.passed_to;
+      if (std::ranges::find(readers, reader) != readers.end()) return -1;
+      const size_t above = readers.size() / 2;  // readers.size() + 1 is the number of this one
+      if (above > 0) from = readers[above - 1];
+      readers.push_back(reader);
+    }
+    if (builder_.mine(from)) share(tile, state);
+    return from;
+  }
+  const plan::Input& input_of(const Tile& tile) const {
+    return applied_.inputs[static_cast<size_t>(matrix(tile).argument)];
+  }
+  // The rank whose chunk of an argument is the tile; -1 where it is none that ranks pass on.
+  int holder_of(const Tile& tile) const {
+    if (!builder_.has_relays() || !are_chunks_[static_cast<size_t>(matrix(tile).argument)]) return -1;
+    const plan::Input& input = input_of(tile);
+    return builder_.owner(owners_of(input.array), input.grid, index_of(tile));
+  }
+  // Gives the version its key on this rank, which owns it or passes it on.
   void share(const Tile& tile, State& state) {
-    restore(tile.matrix, index_of(tile));
-    if (!state.is_shared) builder_.name_block(key_of(tile, state.version), state.block);
-    state.is_shared = true;
+    if (std::exchange(state.is_shared, true)) return;
+    if (state.is_argument) {  // a chunk has its key on its owner
+      if (!builder_.mine(holder_of(tile)))
+        builder_.name_block(builder_.key_of(input_of(tile).array, index_of(tile)), state.received);
+    } else if (builder_.mine(state.owner)) {
+      restore(tile.matrix, index_of(tile));
+      builder_.name_block(key_of(tile, state.version), state.block);
+    } else {
+      builder_.name_block(key_of(tile, state.version), state.received);
+    }
   }
   static void change(State& state, int owner, BlockId block) {
     state = {.block = block, .version = state.version + 1, .owner = owner};
@@ -455,8 +507,10 @@ class TileLowering final : public tiles::Program {
       if (state.received < 0) {
         const op::Need need{matrix(tile).argument, matrix(tile).grid.chunk(index_of(tile))};
         const LoweringContext& context = builder_.context();
-        state.received = builder_.prefetch(applied_.inputs[static_cast<size_t>(need.argument)],
-                                           access_of(applied_, need, context.rank, context.owners));
+        const Access access = access_of(applied_, need, context.rank, context.owners);
+        const int from = bring(tile, state, context.rank);
+        state.received = from < 0 ? builder_.prefetch(input_of(tile), access)
+                                  : builder_.prefetch_from(from, input_of(tile), access, {progress(), kMain});
       }
       return state.received;
     }
@@ -467,7 +521,7 @@ class TileLowering final : public tiles::Program {
       return state.block;
     }
     if (state.received < 0)
-      state.received = builder_.receive_whole(state.owner, key_of(tile, state.version),
+      state.received = builder_.receive_whole(bring(tile, state, builder_.context().rank), key_of(tile, state.version),
                                               matrix(tile).tile_bytes(index_of(tile)), stage_.label);
     return state.received;
   }
@@ -567,6 +621,7 @@ class TileLowering final : public tiles::Program {
   double since_state_ = 0;  // additions and multiplications that are not done, of all ranks
   std::shared_ptr<std::vector<Matrix>> matrices_ = std::make_shared<std::vector<Matrix>>();
   std::vector<int> outputs_;                // per matrix; -1: none
+  std::vector<bool> are_chunks_;            // per argument
   std::vector<std::vector<State>> states_;  // per matrix and tile
   std::map<const TileKernel*, std::pair<int32_t, TileBody*>> bodies_;
   std::unordered_map<uint64_t, int64_t> scratch_;

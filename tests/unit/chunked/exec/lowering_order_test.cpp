@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "quarry/chunked/api/creation.h"
@@ -12,6 +16,7 @@
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/exec/lowering/order.h"
+#include "quarry/chunked/exec/plan_owners.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/runtime/runtime.h"
@@ -21,6 +26,8 @@
 
 namespace quarry {
 namespace {
+
+using local::Slice;
 
 // The most bytes that exist at a time when the tasks of a plan run one by one in order; kept blocks do not count, nor
 // the results of tasks of the kinds in `but`.
@@ -105,20 +112,59 @@ TEST(LoweringOrder, StatesOfLongReductionsAreMergedAsSoonAsTheyAreThere) {
   }
 }
 
-// The tasks of all ranks, one at a time on each, in each one's order: what a rank of the least budget may be left with.
-// Returns where ranks stand still, each waiting for a block of another one that is not made yet; empty: nowhere.
-std::string standstill(const std::vector<Array>& results, int ranks) {
+// A plan, and what it is on each of some ranks.
+struct Job {
+  plan::Plan plan;
+  std::vector<std::unique_ptr<exec::Lowered>> ranks;
+};
+std::unique_ptr<Job> job_of(const std::vector<Array>& results, int ranks) {
   std::vector<expr::NodePtr> nodes;
   for (const Array& result : results) nodes.push_back(result.node());
-  const plan::Plan plan = plan::make_plan(nodes, {});
+  auto job = std::make_unique<Job>();
+  job->plan = plan::make_plan(nodes, {});
+  const Ownership owners(ranks);
+  exec::settle_owners(job->plan, owners);
   std::vector<exec::Sink> sinks;
-  for (const plan::ArrayRef& result : plan.results) {
+  for (const plan::ArrayRef& result : job->plan.results) {
     if (result.kind != plan::ArrayRef::Kind::stage) continue;
     sinks.emplace_back();
     sinks.back().array = result;
   }
+  for (int rank = 0; rank < ranks; ++rank) {
+    exec::LoweringContext context;
+    context.rank = rank;
+    context.owners = owners;
+    job->ranks.push_back(exec::lower(job->plan, sinks, context));
+  }
+  return job;
+}
+
+// How many ranks fetch a chunk from one rank, at most, and from any: of what products make, or of what others do.
+std::pair<int, int> readers_of_chunks(const Job& job, bool of_products) {
+  std::map<std::tuple<uint32_t, uint32_t, int64_t, int>, int> sent;
+  std::map<std::tuple<uint32_t, uint32_t, int64_t>, int> read;
+  for (const auto& lowered : job.ranks) {
+    for (int64_t i = 0; lowered->fetches != nullptr && i < lowered->fetches->size(); ++i) {
+      const exec::PartTable::Part& part = (*lowered->fetches)[i];
+      if (std::holds_alternative<plan::MatMul>(job.plan.stages[part.key.stage].work) != of_products) continue;
+      ++sent[{part.key.stage, part.key.part, part.key.chunk, part.owner}];
+      ++read[{part.key.stage, part.key.part, part.key.chunk}];
+    }
+  }
+  const auto most = [](const auto& counts) {
+    int count = 0;
+    for (const auto& [key, of_key] : counts) count = std::max(count, of_key);
+    return count;
+  };
+  return {most(sent), most(read)};
+}
+
+// The tasks of all ranks, one at a time on each, in each one's order: what a rank of the least budget may be left with.
+// Returns where ranks stand still, each waiting for a block of another one that is not made yet; empty: nowhere.
+std::string standstill(const std::vector<Array>& results, int ranks) {
+  const std::unique_ptr<Job> job = job_of(results, ranks);
   struct Rank {
-    std::unique_ptr<exec::Lowered> lowered;
+    const exec::Lowered* lowered = nullptr;
     std::vector<scheduler::TaskId> order;
     size_t next = 0;
     std::vector<int64_t> part_of;  // by block: the part that a receive brings, or -1
@@ -126,11 +172,8 @@ std::string standstill(const std::vector<Array>& results, int ranks) {
   };
   std::vector<Rank> all(static_cast<size_t>(ranks));
   for (size_t r = 0; r < all.size(); ++r) {
-    exec::LoweringContext context;
-    context.rank = static_cast<int>(r);
-    context.owners = Ownership(ranks);
     Rank& rank = all[r];
-    rank.lowered = exec::lower(plan, sinks, context);
+    rank.lowered = job->ranks[r].get();
     rank.order = rank.lowered->graph.admission_order();
     const auto blocks = static_cast<size_t>(rank.lowered->graph.block_count());
     rank.made.resize(blocks);
@@ -163,7 +206,7 @@ std::string standstill(const std::vector<Array>& results, int ranks) {
   for (const Rank& rank : all) {
     if (rank.next < rank.order.size()) text += "next: " + rank.lowered->graph.task_name(rank.order[rank.next]) + "\n";
   }
-  return text.empty() ? text : text + plan::describe(plan);
+  return text.empty() ? text : text + plan::describe(job->plan);
 }
 
 Array data(int64_t rows, int64_t columns, Dims chunk) {
@@ -193,6 +236,53 @@ TEST(LoweringOrder, OneTaskAtATimeReachesTheEndOfProducts) {
     const Array second = matmul(square, square);
     EXPECT_EQ(standstill({matmul(square, matmul(second, second))}, ranks), "");
   }
+}
+
+// Tiles that ranks pass on: versions, and chunks of arguments that several programs read.
+TEST(LoweringOrder, OneTaskAtATimeReachesTheEndOfTilePrograms) {
+  const ChunkPolicyScope small({local::DeviceKind::cpu, {}, /*target_bytes=*/512});
+  for (const int ranks : {2, 4, 5, 6, 7, 8, 13, 40}) {
+    SCOPED_TRACE(std::to_string(ranks) + " ranks");
+    const Array a = data(61, 61, Dims{20, 20}), b = data(61, 30, Dims{20, 20});
+    const Array l = linalg::cholesky(a), x = linalg::solve_triangular(l, b, 0, /*lower=*/true);
+    EXPECT_EQ(standstill({l}, ranks), "");
+    EXPECT_EQ(standstill({x}, ranks), "");
+    EXPECT_EQ(standstill({l, x, linalg::solve_triangular(l, x, 2, /*lower=*/true)}, ranks), "");
+    EXPECT_EQ(standstill({matmul(l, x), linalg::solve_triangular(l, b + 1., 0, /*lower=*/true)}, ranks), "");
+    const auto [q, r] = linalg::qr(a);
+    EXPECT_EQ(standstill({q, r}, ranks), "");
+    EXPECT_EQ(standstill({linalg::solve(a, b), linalg::inv(a), l}, ranks), "");
+  }
+}
+
+// Chunks of operands that the ranks with tiles of a row, or column, pass on; also where other stages want them sooner.
+TEST(LoweringOrder, OneTaskAtATimeReachesTheEndOfPassedOnOperands) {
+  const ChunkPolicyScope small({local::DeviceKind::cpu, {}, /*target_bytes=*/512});
+  const Array x = data(61, 61, Dims{8, 8}), made = matmul(x, x), other = matmul(x + 1., x);
+  const Array l = linalg::cholesky(made);
+  for (const int ranks : {4, 5, 6, 8, 13, 21}) {
+    SCOPED_TRACE(std::to_string(ranks) + " ranks");
+    const Array product = matmul(made, other);
+    EXPECT_EQ(standstill({product}, ranks), "");
+    EXPECT_EQ(standstill({matmul(made, made)}, ranks), "");
+    EXPECT_EQ(standstill({matmul(made.T(), other), sum(made, 0), other + 1.}, ranks), "");
+    EXPECT_EQ(standstill({product, matmul(other, made), matmul(product, made.T())}, ranks), "");
+    EXPECT_EQ(standstill({made - mean(made, 0), other[{Slice{3, 50, 2}}] * 2., matmul(other, other)}, ranks), "");
+    EXPECT_EQ(standstill({l, matmul(l, made), linalg::solve_triangular(l, made, 0, /*lower=*/true)}, ranks), "");
+    const auto [sent, read] = readers_of_chunks(*job_of({product}, ranks), /*of_products=*/true);
+    if (ranks > 4) {
+      EXPECT_LE(sent, 2);
+      EXPECT_GE(read, ranks >= 8 ? 3 : 1);  // by rows and columns of ranks
+    }
+  }
+}
+
+// What is made in the product's own phase is not passed on.
+TEST(LoweringOrder, OperandsOfTheSamePhaseComeFromTheirOwners) {
+  const ChunkPolicyScope small({local::DeviceKind::cpu, {}, /*target_bytes=*/512});
+  const Array x = data(61, 61, Dims{8, 8});
+  EXPECT_EQ(standstill({matmul(x * 2., x + 1.)}, 13), "");
+  EXPECT_GT(readers_of_chunks(*job_of({matmul(x * 2., x + 1.)}, 13), /*of_products=*/false).first, 2);
 }
 
 TEST(LoweringOrder, OneTaskAtATimeReachesTheEndOfRandomExpressions) {

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "quarry/chunked/api/quarry.h"
@@ -16,6 +18,7 @@
 #include "quarry/chunked/exec/plan_owners.h"
 #include "quarry/chunked/exec/stealing.h"
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/report/gather.h"
 #include "quarry/chunked/runtime/cpu_share.h"
 #include "quarry/comm/monitor/monitor.h"
@@ -214,6 +217,46 @@ TEST_P(ManyRanks, RunsCostARankItsShare) {
   EXPECT_LE(most_tasks, 8 * share);
   EXPECT_LE(*std::ranges::max_element(fetched), share);
   EXPECT_LE(*std::ranges::max_element(exposed), share);
+}
+
+// A panel of a factorisation is read by all ranks that have columns behind it: its owner sends it to two of them, and
+// each of those that have it to two others.
+TEST_P(ManyRanks, PassOnWhatManyOfThemRead) {
+  constexpr int64_t n = 60;  // columns, one a panel
+  const ChunkPolicyScope small({local::DeviceKind::cpu, {}, /*target_bytes=*/n * 8});
+  const Array a(expr::source(std::make_shared<testing::MemoryDataset>("/a", Dims{n, n}, DType::float64, Dims{n, 1})));
+  const auto [p, l, u] = linalg::lu(a);
+  plan::Plan plan = plan::make_plan({l.node(), u.node()}, {});
+  const Ownership owners(ranks_);
+  exec::settle_owners(plan, owners);
+  std::vector<exec::Sink> sinks(plan.results.size());
+  for (size_t i = 0; i < sinks.size(); ++i) sinks[i].array = plan.results[i];
+  std::map<std::tuple<uint32_t, uint32_t, int64_t>, int> readers;  // by key
+  int most_sent = 0;
+  step(
+      "pass on",
+      [&](int rank) {
+        exec::LoweringContext context;
+        context.rank = rank;
+        context.owners = owners;
+        const auto lowered = exec::lower(plan, sinks, context);
+        for (int64_t i = 0; lowered->fetches != nullptr && i < lowered->fetches->size(); ++i) {
+          const exec::BlockKey& key = (*lowered->fetches)[i].key;
+          ++readers[{key.stage, key.part, key.chunk}];
+        }
+        NoService service;
+        exec::exchange_fetches(*lowered, of(rank), service);
+        const scheduler::Graph& graph = lowered->graph;
+        for (scheduler::BlockId block = 0; block < graph.block_count(); ++block)
+          most_sent = std::max(most_sent, static_cast<int>(graph.block(block).remote_readers));
+      },
+      [](int /*rank*/, const Traffic& /*traffic*/) {});
+  int most_readers = 0;
+  for (const auto& [key, count] : readers) most_readers = std::max(most_readers, count);
+  fmt::print("{} ranks: a panel has up to {} readers, a rank sends it to at most {}\n", ranks_, most_readers,
+             most_sent);
+  EXPECT_GE(most_readers, n / 2);
+  EXPECT_EQ(most_sent, 2);
 }
 
 // Reports of who waits go up the monitors' tree: a rank gets one of each child, and all are of bounded size.
