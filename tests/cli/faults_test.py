@@ -233,6 +233,11 @@ class Faults(CliTest):
         for how, kind, when, number in [("throw", "compute", "begin", 2), ("throw", "receive", "end", 3), ("throw", "receive", "begin", 1), ("kill", "receive", "end", 2)]:
             self.task_ends(how, kind, when, number, 1, "factor", ranks=6)
 
+    def test_a_rank_that_exits_while_others_copy_from_it(self):
+        """Where a copy is over that it cannot be told of, those that wait behind it end too."""
+        for number in [26, 27]:
+            self.task_ends("exit", "receive", "begin", number, 1, "rechunk", ranks=4, device="emulated")
+
     def test_at_random(self):
         runs, seed = int(os.environ.get("FAULT_RUNS", "6")), int(os.environ.get("FAULT_SEED", "1"))
         before = shared_memory()

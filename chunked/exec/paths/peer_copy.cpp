@@ -53,7 +53,11 @@ class PeerCopyClient final : public PathClient {
         return;
       }
       client_.count_arrived(*fetch, fetch->segments);
-      client_.post(*fetch, MessageKind::done);
+      try {
+        client_.post(*fetch, MessageKind::done);
+      } catch (const local::Error&) {  // the owner is lost; the copies that wait behind this one are to begin and end
+        client_.link().fail(std::current_exception());
+      }
       client_.finish(fetch);
     });
   }
