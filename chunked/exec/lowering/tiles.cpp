@@ -145,6 +145,7 @@ class TileBody final : public scheduler::TaskBody {
 // The tasks between which a tile is needed, by number.
 struct Life {
   int64_t last_use = -1, last_change = -1;
+  int64_t last_read = -1;  // by a task
 };
 
 // Counts the tasks of a loop and, where asked, finds how long its tiles are needed.
@@ -168,6 +169,7 @@ class Survey final : public tiles::Program {
       Life& life = lives_[matrix][static_cast<size_t>(use.tile.row * columns_[matrix] + use.tile.column)];
       life.last_use = std::max(life.last_use, count_);
       if (use.mode != Mode::read) life.last_change = count_;
+      if (use.mode != Mode::write) life.last_read = count_;
     }
     ++count_;
   }
@@ -243,6 +245,7 @@ class TileLowering final : public tiles::Program {
       } else {
         look_at(uses, owner);
       }
+      if (builder_.has_relays()) forget_readers(uses);
     }
     ++number_;
   }
@@ -281,6 +284,7 @@ class TileLowering final : public tiles::Program {
     int32_t readers = 0;                  // tasks of this rank, where it is the owner
     bool is_argument = false;             // no task has changed it
     bool is_shared = false;               // another rank has it from this one
+    uint32_t turn = 0;                    // of those it is passed to, whose turn it may be next
     std::vector<int32_t> passed_to = {};  // the ranks that read it and do not own it, in order, where there are relays
   };
 
@@ -466,13 +470,32 @@ class TileLowering final : public tiles::Program {
     int from = owner;
     if (builder_.has_relays()) {
       std::vector<int32_t>& readers = state.passed_to;
-      if (std::ranges::find(readers, reader) != readers.end()) return -1;
+      if (has_read(state, reader)) return -1;
       const size_t above = readers.size() / 2;  // readers.size() + 1 is the number of this one
       if (above > 0) from = readers[above - 1];
       readers.push_back(reader);
     }
     if (builder_.mine(from)) share(tile, state);
     return from;
+  }
+  // Owners take turns along rows and columns, and so do readers: most are where the last one was left.
+  static bool has_read(State& state, int reader) {
+    const std::vector<int32_t>& readers = state.passed_to;
+    if (state.turn >= readers.size()) state.turn = 0;
+    if (readers.empty() || readers[state.turn] != reader) {
+      const auto found = std::ranges::find(readers, reader);
+      if (found == readers.end()) return false;
+      state.turn = static_cast<uint32_t>(found - readers.begin());
+    }
+    ++state.turn;
+    return true;
+  }
+  // Of tiles that no later task reads: lists of all tiles would grow with the product of tiles and ranks.
+  void forget_readers(std::span<const Use> uses) {
+    for (const Use& use : uses) {
+      const Life& life = lives_[static_cast<size_t>(use.tile.matrix)][static_cast<size_t>(index_of(use.tile))];
+      if (use.mode == Mode::read && life.last_read == number_) state_of(use.tile).passed_to = {};
+    }
   }
   const plan::Input& input_of(const Tile& tile) const {
     return applied_.inputs[static_cast<size_t>(matrix(tile).argument)];
@@ -633,7 +656,7 @@ class TileLowering final : public tiles::Program {
 }  // namespace
 
 void lower_tiles(Builder& builder, const plan::Applied& stage, const std::function<void(tiles::Program&)>& emit) {
-  Survey survey(stage.call, /*with_lives=*/builder.context().states != nullptr);
+  Survey survey(stage.call, /*with_lives=*/builder.context().states != nullptr || builder.has_relays());
   emit(survey);
   TileLowering lowering(builder, stage, std::move(survey));
   emit(lowering);
