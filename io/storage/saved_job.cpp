@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <vector>
 
 #include "quarry/io/storage/bytes.h"
 #include "quarry/io/storage/inflate.h"
@@ -103,8 +104,15 @@ void remove_saved_job(const std::string& file) { remove_job(unfinished_path(file
 std::string saved_steps_folder(const std::string& file) { return unfinished_path(file) + ".steps"; }
 
 void remove_saved_steps(const std::string& file) {
+  namespace fs = std::filesystem;
+  const fs::path folder = saved_steps_folder(file);
   std::error_code error;
-  std::filesystem::remove_all(saved_steps_folder(file), error);
+  // Who is killed meanwhile leaves no step without what made it, which would be taken for a damaged one.
+  std::vector<fs::path> steps;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+    if (entry.path().extension() != kMade) steps.push_back(entry.path());
+  for (const fs::path& step : steps) fs::remove_all(step, error);
+  fs::remove_all(folder, error);
 }
 
 void save_step(const std::string& file, const JobDescription& description) {
