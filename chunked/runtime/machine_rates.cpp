@@ -39,10 +39,10 @@ using local::NdArray;
 using plan::Work;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kElements = 1 << 14;      // of a program: what a core's cache holds
-constexpr int64_t kFileBytes = 32 << 20;    // read and written
-constexpr double kCallElements = 250'000;   // of an operator, at most
-constexpr double kCubicElements = 300'000;  // of a matrix: 500 x 500, some tens of milliseconds
+constexpr int64_t kElements = 1 << 14;        // of a program: what a core's cache holds
+constexpr int64_t kFileBytes = 32 << 20;      // read and written
+constexpr double kCallElements = 250'000;     // of an operator, at most
+constexpr double kCubicElements = 768 * 768;  // of a matrix: smaller ones take longer for an operation
 constexpr int64_t kProductSize = 384;
 constexpr double kLongEnough = 1e-3;  // seconds of the repeats together
 constexpr double kTooLong = 0.1;      // of a first call, to be made again
