@@ -176,7 +176,10 @@ void gemm(const Gemm& task, const ExecContext& context) {
 }
 
 void syrk(const Syrk& task, const ExecContext& context) {
-  const auto& [dtype, alpha, a, beta, c, precision] = task;
+  const DType dtype = task.dtype;
+  const double alpha = task.alpha, beta = task.beta;
+  const MatrixView &a = task.a, &c = task.c;
+  const Precision precision = task.precision;
   const int64_t n = a.columns, k = a.rows;
   if (c.rows != n || c.columns != n)
     throw InvalidArgument(

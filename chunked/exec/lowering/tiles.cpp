@@ -404,7 +404,8 @@ class TileLowering final : public tiles::Program {
     const int64_t state = states.add_state(number_of_stage_, std::move(table), std::ssize(fresh) + 1);
     if (save_body_.second == nullptr)
       save_body_ = builder_.add_body<SaveBody>(states, number_of_stage_, stage_.label, builder_.context().executor);
-    const auto& [number, body] = save_body_;
+    const int32_t number = save_body_.first;
+    SaveBody* const body = save_body_.second;
     const auto add_task = [&](const SaveBody::Work& work, Builder::Cost cost, const std::vector<BlockId>& inputs,
                               const std::vector<BlockId>& outputs) {
       cost.traffic_bytes = work.bytes;
