@@ -16,6 +16,7 @@
 #include "quarry/io/direct_reads.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/options.h"
+#include "quarry/local/base/trace.h"
 
 namespace quarry::io {
 namespace {
@@ -74,7 +75,8 @@ ByteFile::ByteFile(std::string path, Mode mode)
   size_ = status.st_size;
   identity_ = {static_cast<int64_t>(status.st_dev), static_cast<int64_t>(status.st_ino), status.st_mtim.tv_sec,
                status.st_mtim.tv_nsec};
-  if (mode == Mode::read) direct_ = DirectReads::of(path_, size_);
+  // The file that is open, even where another one has taken its name.
+  if (mode == Mode::read) direct_ = DirectReads::of(fmt::format("/proc/self/fd/{}", fd_), size_);
 }
 
 std::shared_ptr<const ByteFile> ByteFile::shared(const std::string& path) {
@@ -113,9 +115,9 @@ void ByteFile::read_at(int64_t offset, std::span<iovec> buffers) const {
   if (!direct_) return read_cached(offset, buffers);
   const int64_t bytes = bytes_of(buffers);
   if (direct_->read(offset, buffers, bytes)) return pretend_faults(bytes);
-  const auto begin = std::chrono::steady_clock::now();
+  const int64_t begin_ns = local::trace_clock_ns();
   read_cached(offset, buffers);
-  direct_->note_cached(bytes, std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
+  direct_->note_cached(bytes, local::trace_clock_ns() - begin_ns);
 }
 
 void ByteFile::read_cached(int64_t offset, std::span<iovec> buffers) const {

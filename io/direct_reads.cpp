@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 
 #include "quarry/local/base/log.h"
 #include "quarry/local/base/options.h"
 #include "quarry/local/base/sizes.h"
+#include "quarry/local/base/trace.h"
 
 namespace quarry::io {
 namespace {
@@ -76,19 +75,15 @@ class Scatter {
   size_t used_ = 0;  // of the first
 };
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 void choose_direct_io(DirectIo how) { chosen = static_cast<int>(how); }
 int64_t direct_bytes() { return all_bytes.load(std::memory_order_relaxed); }
 
 std::unique_ptr<DirectReads> DirectReads::of(const std::string& path, int64_t size) {
+  if (size < kLeastBytes) return nullptr;
   const DirectIo by = how();
-  if (by == DirectIo::off || size < kLeastBytes) return nullptr;
+  if (by == DirectIo::off) return nullptr;
   if (by == DirectIo::automatic && size < available_bytes() / 2) return nullptr;
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
   if (fd >= 0) return std::unique_ptr<DirectReads>(new DirectReads(fd, by == DirectIo::automatic));
@@ -126,7 +121,7 @@ bool DirectReads::read(int64_t offset, std::span<const iovec> buffers, int64_t b
   if (!is_wanted(offset, bytes)) return false;
   std::byte* const memory = piece();
   if (memory == nullptr) return false;
-  const int64_t begin_ns = now_ns(), end = offset + bytes;
+  const int64_t begin_ns = local::trace_clock_ns(), end = offset + bytes;
   Scatter scatter(buffers);
   for (int64_t at = offset; at < end;) {
     const int64_t first = at / kUnit * kUnit, last = std::min(first + kPieceBytes, local::align_up(end, kUnit));
@@ -141,7 +136,7 @@ bool DirectReads::read(int64_t offset, std::span<const iovec> buffers, int64_t b
     scatter.put(memory + (at - first), read_end - at);
     at = read_end;
   }
-  note(/*direct=*/true, bytes, now_ns() - begin_ns);
+  note(/*direct=*/true, bytes, local::trace_clock_ns() - begin_ns);
   return true;
 }
 

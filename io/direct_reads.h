@@ -32,8 +32,8 @@ class DirectReads {
   DirectReads(const DirectReads&) = delete;
   DirectReads& operator=(const DirectReads&) = delete;
 
-  // Reads into the buffers one after the other, `bytes` in all; where it is false it has read nothing, and the caller
-  // reads through the page cache and then calls note_cached(). Through 1 MiB of memory of the calling thread.
+  // Reads into the buffers one after the other, `bytes` in all; where it is false the caller reads all of it through
+  // the page cache and then calls note_cached(). Through 1 MiB of memory of the calling thread.
   bool read(int64_t offset, std::span<const iovec> buffers, int64_t bytes);
   void note_cached(int64_t bytes, int64_t nanoseconds) { note(/*direct=*/false, bytes, nanoseconds); }
 
