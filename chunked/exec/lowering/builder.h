@@ -154,6 +154,8 @@ class Builder {
   scheduler::BlockId prefetch_from(int from, const plan::Input& input, const Access& access, Priority priority);
   // Whether ranks pass on what many of them read: where these are too many for one to serve.
   bool has_relays() const { return context_.owners.ranks() > kFewRanks; }
+  // From whom reader number `number`, from 1 on, has it: from that number, where 0 is the owner.
+  static constexpr size_t relay_source(size_t number) { return (number - 1) / 2; }
   // A part of a block of another rank, packed.
   scheduler::BlockId receive_part(int from, const BlockKey& key, const Hyperslab& hyperslab, const std::string& label,
                                   bool keep = false);

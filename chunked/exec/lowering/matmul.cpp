@@ -189,13 +189,13 @@ class MatMulLowering {
   BlockId bring(const plan::Input& input, const Access& access, int64_t tile, int axis) {
     const bool is_chunk = access.kind != Access::Kind::gather && access.cover_count == access.chunk_shape;
     if (!passes_on_ || !is_chunk || builder_.mine(access.owner)) return builder_.prefetch(input, access);
-    // Number i, from 1 on, of those that do not own the chunk has it from number (i - 1) / 2, where 0 is the owner.
     std::vector<int> chain{access.owner};
     std::ranges::copy_if(readers(axis, tiles_.coordinates(tile)[axis]), std::back_inserter(chain),
                          [&](int rank) { return rank != access.owner; });
     const auto number = static_cast<size_t>(std::ranges::find(chain, builder_.context().rank) - chain.begin());
     QUARRY_CHECK(number < chain.size());
-    const BlockId block = builder_.prefetch_from(chain[(number - 1) / 2], input, access, {walked_, kChain});
+    const BlockId block =
+        builder_.prefetch_from(chain[Builder::relay_source(number)], input, access, {walked_, kChain});
     if (2 * number + 1 < chain.size()) builder_.name_block(builder_.key_of(input.array, access.chunk), block);
     return block;
   }

@@ -472,8 +472,8 @@ class TileLowering final : public tiles::Program {
     if (builder_.has_relays()) {
       std::vector<int32_t>& readers = state.passed_to;
       if (has_read(state, reader)) return -1;
-      const size_t above = readers.size() / 2;  // readers.size() + 1 is the number of this one
-      if (above > 0) from = readers[above - 1];
+      const size_t source = Builder::relay_source(readers.size() + 1);
+      if (source > 0) from = readers[source - 1];
       readers.push_back(reader);
     }
     if (builder_.mine(from)) share(tile, state);
