@@ -374,7 +374,7 @@ template <class R, class... A, size_t... I>
 Value call_with(R (*function)(A...), const Arguments& args, std::index_sequence<I...>) {
   Keep keep;
   const std::vector<Value>& values = args.values();
-  const std::vector<Parameter>& parameters = args.function().parameters;
+  const std::vector<Parameter>& parameters = args.function().parameters();
   const auto what = [&](size_t i) { return args.function().name + "(): " + parameters[i].name; };
   if constexpr (std::is_void_v<R>) {
     function(Convert<std::remove_cvref_t<A>>::from(values[I], what(I), keep)...);

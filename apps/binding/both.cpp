@@ -31,7 +31,7 @@ bool is_empty_out(const Value& value) {
 }  // namespace
 
 void refuse_out(const Arguments& args) {
-  const std::vector<Parameter>& parameters = args.function().parameters;
+  const std::vector<Parameter>& parameters = args.function().parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
     const std::string& name = parameters[i].name;
     const bool is_out = name == "out" || name == "out1" || name == "out2";
@@ -43,13 +43,13 @@ void refuse_out(const Arguments& args) {
 }
 
 void refuse_missing(const Arguments& args, size_t position) {
-  const Parameter& parameter = args.function().parameters[position];
+  const Parameter& parameter = args.function().parameters()[position];
   if (!args.given(parameter.name) || asks_nothing(parameter, args.values()[position])) return;
   throw local::NotSupported(args.function().name + "() takes no '" + parameter.name + "' here");
 }
 
 void refuse_later(const CallArguments& call, size_t position) {
-  const std::vector<Parameter>& parameters = call.args.function().parameters;
+  const std::vector<Parameter>& parameters = call.args.function().parameters();
   for (size_t i = position + 1; i < parameters.size(); ++i) {
     if ((call.mask >> i & 1) == 0 || !call.args.given(parameters[i].name)) continue;
     if (asks_nothing(parameters[i], call.args.values()[i])) continue;
@@ -76,7 +76,7 @@ Handler shared_handler(const Handler& handler) {
     std::vector<Value> values;
     std::vector<bool> given;
     for (const Value& value : args.values()) values.push_back(stand_in(value));
-    for (const Parameter& parameter : args.function().parameters) given.push_back(args.given(parameter.name));
+    for (const Parameter& parameter : args.function().parameters()) given.push_back(args.given(parameter.name));
     return chunked_result(handler(Arguments(args.function(), std::move(values), std::move(given)), session));
   };
 }

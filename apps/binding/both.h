@@ -337,7 +337,7 @@ struct CallArguments {
     return position;
   }
   std::string what(size_t position) const {
-    return args.function().name + "(): " + args.function().parameters[position].name;
+    return args.function().name + "(): " + args.function().parameters()[position].name;
   }
 };
 

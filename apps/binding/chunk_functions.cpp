@@ -25,8 +25,8 @@ std::string name_of(const Value& func, const MaybeText& name) {
 
 bool has_parameter(const Value& func, std::string_view name) {
   const Function* function = function_of(func, "func");
-  return function != nullptr &&
-         std::ranges::any_of(function->parameters, [&](const Parameter& parameter) { return parameter.name == name; });
+  return function != nullptr && std::ranges::any_of(function->parameters(),
+                                                    [&](const Parameter& parameter) { return parameter.name == name; });
 }
 
 BlockOptions options_of(const Value& func, const MaybeText& name, Maybe<DType> dtype) {

@@ -25,15 +25,15 @@ void add_draws(Registry& registry) {
     auto method = std::make_shared<Function>(*registry.function(name));
     method->name = module + name.substr(methods.size());
     const std::string first = "(self, ";
-    QUARRY_CHECK(method->signature.starts_with(first));
+    QUARRY_CHECK(method->signature.text().starts_with(first));
     const Handler handler = [method](const Arguments& args, Session& session) {
       std::vector<Value> values = args.values();
       std::vector<bool> given = {true};
       values.insert(values.begin(), GeneratorValue{nullptr, session.random});
-      for (const Parameter& parameter : args.function().parameters) given.push_back(args.given(parameter.name));
+      for (const Parameter& parameter : args.function().parameters()) given.push_back(args.given(parameter.name));
       return method->handler(Arguments(*method, std::move(values), std::move(given)), session);
     };
-    registry.add_function(method->name, "(" + method->signature.substr(first.size()), handler, method->summary,
+    registry.add_function(method->name, "(" + method->signature.text().substr(first.size()), handler, method->summary,
                           method->memory);
   }
 }

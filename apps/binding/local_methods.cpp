@@ -230,7 +230,7 @@ void add_methods_of_functions(Registry& registry) {
   for (const char* name : kFunctions) {
     const Function* function = registry.function(name);
     if (function == nullptr || registry.method(name) != nullptr) continue;
-    const std::string& signature = function->signature;
+    const std::string& signature = function->signature.text();
     const size_t end = signature.find_first_of(",)=");
     registry.add_method(name, "(self, /" + signature.substr(end), function->handler, function->summary,
                         function->memory);

@@ -43,7 +43,7 @@ std::optional<Value> MaskedLibrary<K>::reduction(const Registry& registry, const
   if (function == nullptr)
     throw local::NotSupported(name + "() of masked arrays; filled() and compressed() give plain ones");
   std::vector<KeywordValue> given;
-  const std::vector<Parameter>& parameters = args.function().parameters;
+  const std::vector<Parameter>& parameters = args.function().parameters();
   for (size_t i = 1; i < parameters.size(); ++i)
     if (args.given(parameters[i].name)) given.push_back({parameters[i].name, args.values()[i]});
   return function->handler(bind(*function, {args.values()[0]}, std::move(given)), session);
@@ -170,7 +170,7 @@ void add_masked_ufuncs(Registry& registry) {
       std::vector<local::ma::BasicMaskedOperand<K>> operands;
       for (size_t i = 0; i < args.values().size(); ++i)
         operands.push_back(Convert<local::ma::BasicMaskedOperand<K>>::from(
-            args.values()[i], args.function().name + "(): " + args.function().parameters[i].name, keep));
+            args.values()[i], args.function().name + "(): " + args.function().parameters()[i].name, keep));
       return decayed_value(local::ma::MaskedOperators<K>::apply(op, operands));
     };
     const char* const signature = is_unary ? "(a)" : std::string_view(name).ends_with("_shift") ? "(a, n)" : "(a, b)";

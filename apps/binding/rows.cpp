@@ -36,9 +36,8 @@ namespace {
 
 // What is wrong with a row, or nothing.
 std::string problem(const Row& row) {
-  const std::vector<Parameter> signature = parse_signature(row.signature);
-  const auto parameters = static_cast<size_t>(std::count_if(
-      signature.begin(), signature.end(), [](const Parameter& p) { return p.kind != Parameter::Kind::keywords; }));
+  const Signature signature(row.signature);
+  const size_t parameters = signature.count() - (signature.takes_keywords() ? 1 : 0);
   if (parameters == row.parameters) return "";
   return fmt::format("{}{}: the C++ function has {} parameters, the signature {}", row.symbol, row.signature,
                      row.parameters, parameters);
@@ -56,7 +55,7 @@ Value with_keywords(const Value& value, const DictValue& keywords) {
   for (const auto& [name, item] : keywords.items) more.push_back({*name.as<std::string>(), item});
   auto function = std::make_shared<Function>();
   function->name = "<function>";
-  function->parameters = parse_signature("(*args)");
+  function->signature = Signature("(*args)");
   function->handler = [value, more](const Arguments& args, Session&) {
     return call_function(value, args["args"].sequence()->items, more);
   };
@@ -85,10 +84,10 @@ Handler fitting_ints(const Handler& handler) {
   return [handler](const Arguments& args, Session& session) -> Value {
     std::vector<Value> values = args.values();
     std::vector<bool> given;
-    for (const Parameter& parameter : args.function().parameters) given.push_back(args.given(parameter.name));
+    for (const Parameter& parameter : args.function().parameters()) given.push_back(args.given(parameter.name));
     bool any = holds_large_int(values);
     for (size_t i = 0; i < values.size(); ++i) {  // *args
-      if (args.function().parameters[i].kind != Parameter::Kind::variadic) continue;
+      if (args.function().parameters()[i].kind != Parameter::Kind::variadic) continue;
       const std::vector<Value>& items = values[i].sequence()->items;
       if (!holds_large_int(items)) continue;
       any = true;
@@ -132,7 +131,7 @@ Handler converting_elements(const Handler& handler, const Elements& row) {
     Value& given = values[row.values];
     const Value& target = values[row.target];
     for (size_t i = 0; i < values.size(); ++i) {
-      const bool* copies = args.function().parameters[i].name == "copy" ? values[i].as<bool>() : nullptr;
+      const bool* copies = args.function().parameters()[i].name == "copy" ? values[i].as<bool>() : nullptr;
       if (copies != nullptr && !*copies && !given.is<A>())
         throw InvalidArgument("Unable to avoid copy while creating an array as requested.");
     }
@@ -164,10 +163,7 @@ void add(const Row& row, Registry& registry) {
   if (const std::string wrong = problem(row); !wrong.empty()) {
     handler = [wrong](const Arguments&, Session&) -> Value { throw local::InternalError(wrong); };
   }
-  if (const std::vector<Parameter> all = parse_signature(row.signature);
-      !all.empty() && all.back().kind == Parameter::Kind::keywords) {
-    handler = passing_keywords(handler);
-  }
+  if (Signature(row.signature).takes_keywords()) handler = passing_keywords(handler);
   handler = fitting_ints(handler);
   for (const std::string& name : words(row.names)) {
     const auto* found = std::find_if(std::begin(kElements), std::end(kElements),

@@ -19,7 +19,7 @@ namespace {
 
 // Refuses the parameters that chunked arrays do not have.
 void refuse(const Arguments& args, std::initializer_list<std::string_view> names) {
-  const std::vector<Parameter>& parameters = args.function().parameters;
+  const std::vector<Parameter>& parameters = args.function().parameters();
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (std::find(names.begin(), names.end(), parameters[i].name) != names.end()) refuse_missing(args, i);
   }

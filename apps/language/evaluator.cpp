@@ -369,10 +369,10 @@ class Evaluator {
 
   // An unknown keyword is pointed at itself; everything else at the call, also where a function takes any keyword.
   static Span call_span(const Expr& expr, const Call& node, const Function& function) {
-    if (!function.parameters.empty() && function.parameters.back().kind == Parameter::Kind::keywords) return expr.span;
+    if (function.signature.takes_keywords()) return expr.span;
     for (const Keyword& keyword : node.keywords) {
       bool known = false;
-      for (const Parameter& parameter : function.parameters) known = known || parameter.name == keyword.name;
+      for (const Parameter& parameter : function.parameters()) known = known || parameter.name == keyword.name;
       if (!known) return keyword.span;
     }
     return expr.span;
@@ -510,7 +510,7 @@ class Evaluator {
     const OtherLibrary& other = environment_.other;
     if (other.library == nullptr) return;
     const auto takes = [](const Function& f, const std::string& keyword) {
-      return std::any_of(f.parameters.begin(), f.parameters.end(),
+      return std::any_of(f.parameters().begin(), f.parameters().end(),
                          [&](const Parameter& p) { return p.name == keyword || p.kind == Parameter::Kind::keywords; });
     };
     // Of Python's functions those of NumPy that they pass their keywords on to.
@@ -586,16 +586,18 @@ class Evaluator {
   Value eval(const Expr&, const Lambda& node) {
     auto function = std::make_shared<Function>();
     function->name = "<lambda>";
+    std::vector<Parameter> parameters;
     for (size_t i = 0; i < node.parameters.size(); ++i) {
       std::optional<Value> value;
       if (node.defaults[i]) value = run(*node.defaults[i]);
-      function->parameters.push_back({Parameter::Kind::positional, node.parameters[i], std::move(value)});
+      parameters.push_back({Parameter::Kind::positional, node.parameters[i], std::move(value)});
     }
+    function->signature = Signature(std::move(parameters));
     function->handler = [body = node.body, source = source_, environment = &environment_, locals = locals_](
                             const Arguments& args, Session&) {
       Locals inner = locals;
       for (size_t i = 0; i < args.values().size(); ++i) {
-        inner.insert_or_assign(args.function().parameters[i].name, args.values()[i]);
+        inner.insert_or_assign(args.function().parameters()[i].name, args.values()[i]);
       }
       const bool is_local = std::any_of(args.values().begin(), args.values().end(), [](const Value& value) {
         const auto* masked = value.as<MaskedValue>();

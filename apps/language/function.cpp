@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 
 #include "quarry/apps/language/parser.h"
 #include "quarry/local/base/dtype_text.h"
@@ -12,7 +13,7 @@ namespace quarry::apps::expression {
 using local::TypeError;
 
 size_t Arguments::position(std::string_view parameter) const {
-  const auto& parameters = function_.parameters;
+  const auto& parameters = function_.parameters();
   const auto found =
       std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == parameter; });
   QUARRY_CHECK(found != parameters.end());
@@ -42,42 +43,76 @@ Value default_of(const Expr& expr) {
   return sequence->is_list ? Value::list(std::move(items)) : Value::tuple(std::move(items));
 }
 
-std::string trim(std::string_view text) {
+std::string_view trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(' ');
-  return begin == std::string_view::npos ? "" : std::string(text.substr(begin, text.find_last_not_of(' ') - begin + 1));
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
 }
 
-}  // namespace
-
-std::vector<Parameter> parse_signature(const std::string& signature) {
+// What stands between the commas of a signature that are in no tuple, without spaces around it.
+std::vector<std::string_view> items_of(std::string_view signature) {
   QUARRY_CHECK(signature.size() >= 2 && signature.front() == '(' && signature.back() == ')');
-  std::vector<Parameter> parameters;
-  Parameter::Kind kind = Parameter::Kind::positional;
-  const std::string inner = signature.substr(1, signature.size() - 2);
+  const std::string_view inner = signature.substr(1, signature.size() - 2);
+  std::vector<std::string_view> items;
   for (size_t begin = 0; begin < inner.size();) {
     size_t end = begin;
     for (int depth = 0; end < inner.size() && (depth > 0 || inner[end] != ','); ++end) {
       depth += inner[end] == '(' ? 1 : inner[end] == ')' ? -1 : 0;
     }
-    const std::string item = trim(std::string_view(inner).substr(begin, end - begin));
+    items.push_back(trim(inner.substr(begin, end - begin)));
     begin = end + 1;
+  }
+  return items;
+}
+
+std::vector<Parameter> parse_signature(std::string_view signature) {
+  std::vector<Parameter> parameters;
+  Parameter::Kind kind = Parameter::Kind::positional;
+  for (const std::string_view item : items_of(signature)) {
     if (item == "/") {
       for (Parameter& p : parameters) p.kind = Parameter::Kind::positional_only;
     } else if (item == "*") {
       kind = Parameter::Kind::keyword_only;
     } else if (item.starts_with("**")) {
-      parameters.push_back({Parameter::Kind::keywords, item.substr(2), Value::dict({})});
-    } else if (item[0] == '*') {
-      parameters.push_back({Parameter::Kind::variadic, item.substr(1), Value::tuple(std::vector<Value>{})});
+      parameters.push_back({Parameter::Kind::keywords, std::string(item.substr(2)), Value::dict({})});
+    } else if (item.starts_with('*')) {
+      const Value none = Value::tuple(std::vector<Value>{});
+      parameters.push_back({Parameter::Kind::variadic, std::string(item.substr(1)), none});
       kind = Parameter::Kind::keyword_only;
     } else {
       const size_t equals = item.find('=');
-      Parameter parameter{kind, trim(item.substr(0, equals)), std::nullopt};
-      if (equals != std::string::npos) parameter.default_value = default_of(*parse({item.substr(equals + 1), "", 0}));
+      Parameter parameter{kind, std::string(trim(item.substr(0, equals))), std::nullopt};
+      if (equals != std::string_view::npos)
+        parameter.default_value = default_of(*parse({std::string(item.substr(equals + 1)), "", 0}));
       parameters.push_back(std::move(parameter));
     }
   }
   return parameters;
+}
+
+}  // namespace
+
+struct Signature::Parsed {
+  std::once_flag once;
+  std::vector<Parameter> parameters;
+};
+
+Signature::Signature(std::string text) : text_(std::move(text)), parsed_(std::make_shared<Parsed>()) {}
+
+Signature::Signature(std::vector<Parameter> parameters) : parsed_(std::make_shared<Parsed>()) {
+  std::call_once(parsed_->once, [&] { parsed_->parameters = std::move(parameters); });
+}
+
+const std::vector<Parameter>& Signature::parameters() const {
+  std::call_once(parsed_->once, [&] { parsed_->parameters = parse_signature(text_); });
+  return parsed_->parameters;
+}
+
+bool Signature::takes_keywords() const { return text_.find("**") != std::string::npos; }
+
+size_t Signature::count() const {
+  const std::vector<std::string_view> items = items_of(text_);
+  return static_cast<size_t>(
+      std::count_if(items.begin(), items.end(), [](std::string_view item) { return item != "/" && item != "*"; }));
 }
 
 namespace {
@@ -92,7 +127,7 @@ std::string quoted_list(const std::vector<std::string>& names) {
 
 [[noreturn]] void too_many(const Function& function, size_t given) {
   size_t least = 0, most = 0;
-  for (const Parameter& p : function.parameters) {
+  for (const Parameter& p : function.parameters()) {
     if (p.kind == Parameter::Kind::keyword_only || p.kind == Parameter::Kind::keywords) continue;
     ++most;
     least += p.default_value ? 0 : 1;
@@ -106,7 +141,7 @@ std::string quoted_list(const std::vector<std::string>& names) {
 }  // namespace
 
 Arguments bind(const Function& function, std::vector<Value> positional, std::vector<KeywordValue> keywords) {
-  const std::vector<Parameter>& parameters = function.parameters;
+  const std::vector<Parameter>& parameters = function.parameters();
   std::vector<Value> values(parameters.size());
   std::vector<bool> given(parameters.size(), false);
 
@@ -202,13 +237,13 @@ std::vector<std::string> Registry::method_names() const {
 
 void Registry::add_function(const std::string& name, const std::string& signature, const Handler& handler,
                             const std::string& summary, Memory memory) {
-  Function function{name, signature, parse_signature(signature), handler, summary, memory};
+  Function function{name, Signature(signature), handler, summary, memory};
   QUARRY_CHECK(functions_.emplace(name, std::move(function)).second);
 }
 
 void Registry::add_method(const std::string& name, const std::string& signature, const Handler& handler,
                           const std::string& summary, Memory memory) {
-  Function function{name, signature, parse_signature(signature), handler, summary, memory};
+  Function function{name, Signature(signature), handler, summary, memory};
   QUARRY_CHECK(methods_.emplace(name, std::move(function)).second);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,14 +58,33 @@ enum class Memory : uint8_t {
   whole,    // one device holds the whole array
 };
 
+// "(a, axis=None, *, keepdims=False)", as Python writes it. Parsed when its parameters are first asked for: a start
+// does without those of a thousand functions. Thread-safe; copies share what was parsed.
+class Signature {
+ public:
+  Signature() : Signature("()") {}
+  explicit Signature(std::string text);
+  explicit Signature(std::vector<Parameter> parameters);  // without a text
+  const std::string& text() const { return text_; }
+  // Throws InternalError where the text is malformed.
+  const std::vector<Parameter>& parameters() const;
+  bool takes_keywords() const;  // ends in **kwargs
+  size_t count() const;         // of parameters, without parsing
+
+ private:
+  struct Parsed;
+  std::string text_;
+  std::shared_ptr<Parsed> parsed_;
+};
+
 struct Function {
   std::string name;
-  std::string signature;  // "(a, axis=None, *, keepdims=False)", as Python writes it
-  std::vector<Parameter> parameters;
+  Signature signature;
   Handler handler;
   std::string summary;  // one sentence for the documentation; may be empty
   Memory memory = Memory::unknown;
   bool is_subscripted = false;  // x.name[index] calls it with the index
+  const std::vector<Parameter>& parameters() const { return signature.parameters(); }
 };
 
 // A keyword argument in a call.
@@ -76,9 +96,6 @@ struct KeywordValue {
 // Binds as Python does. Throws TypeError with Python's messages ("f() got an unexpected keyword argument 'x'", with the
 // nearest parameter).
 Arguments bind(const Function& function, std::vector<Value> positional, std::vector<KeywordValue> keywords);
-
-// Parses a signature; throws InternalError where it is malformed.
-std::vector<Parameter> parse_signature(const std::string& signature);
 
 // All functions by name ("mean", "random.normal", "linalg.eigh", "add.reduce") and all methods of arrays.
 class Registry {

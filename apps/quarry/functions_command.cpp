@@ -107,7 +107,7 @@ void print_markdown() {
   const auto print = [](const std::string& prefix, const std::vector<Entry>& entries) {
     for (const Entry& entry : entries) {
       const Function& function = entry.any();
-      fmt::print("- `{}{}{}` ({}){}{}\n", prefix, entry.name, function.signature, place_of(entry),
+      fmt::print("- `{}{}{}` ({}){}{}\n", prefix, entry.name, function.signature.text(), place_of(entry),
                  function.summary.empty() ? "" : ": ", function.summary);
     }
   };
@@ -147,10 +147,10 @@ void print_list() {
 }
 
 void describe(const std::string& prefix, const Entry& entry) {
-  const bool differ =
-      entry.local != nullptr && entry.chunked != nullptr && entry.local->signature != entry.chunked->signature;
-  fmt::print("{}{}{}\n", prefix, entry.name, entry.any().signature);
-  if (differ) fmt::print("{}{}{} for chunked arrays\n", prefix, entry.name, entry.chunked->signature);
+  const bool differ = entry.local != nullptr && entry.chunked != nullptr &&
+                      entry.local->signature.text() != entry.chunked->signature.text();
+  fmt::print("{}{}{}\n", prefix, entry.name, entry.any().signature.text());
+  if (differ) fmt::print("{}{}{} for chunked arrays\n", prefix, entry.name, entry.chunked->signature.text());
   if (!entry.any().summary.empty()) fmt::print("    {}\n", entry.any().summary);
   const std::string_view where = entry.where();
   fmt::print("    {} {}\n",

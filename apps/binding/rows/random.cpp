@@ -109,12 +109,12 @@ Value call_maker(local::BitGenerator (*make)(A...), const Arguments& args, std::
   std::vector<Value> values = args.values();
   std::optional<SeedSequence> sequence;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (args.function().parameters[i].name != "seed") continue;
+    if (args.function().parameters()[i].name != "seed") continue;
     sequence = sequence_of(values[i], args.function().name + "(): seed");
     if (sequence) values[i] = Int(0);
   }
   const local::BitGenerator bits = make(Convert<std::remove_cvref_t<A>>::from(
-      values[I], args.function().name + "(): " + args.function().parameters[I].name, keep)...);
+      values[I], args.function().name + "(): " + args.function().parameters()[I].name, keep)...);
   return generator_value(sequence ? local::Generator(bits, *sequence) : local::Generator(bits));
 }
 
@@ -193,7 +193,7 @@ Value call_method(R (local::Generator::*method)(A...), const Arguments& args, st
   Keep keep;
   const auto call = [&] {
     return ((*self->generator).*method)(Convert<std::remove_cvref_t<A>>::from(
-        args.values()[I + 1], args.function().name + "(): " + args.function().parameters[I + 1].name, keep)...);
+        args.values()[I + 1], args.function().name + "(): " + args.function().parameters()[I + 1].name, keep)...);
   };
   if constexpr (std::is_void_v<R>) {
     call();

@@ -450,7 +450,7 @@ local::ArrayTuple local_halves(const NdArray& a) { return {a, a}; }
 NdArray local_numbers(const NdArray& a) { return a; }
 
 Value called(const Handler& handler, const std::string& signature, std::vector<Value> args) {
-  Function function{"f", signature, parse_signature(signature), handler, ""};
+  Function function{"f", Signature(signature), handler, ""};
   Session session;
   return handler(bind(function, std::move(args), {}), session);
 }
