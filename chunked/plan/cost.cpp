@@ -154,7 +154,8 @@ struct Adder {
 double usual_seconds(const Work& work) {
   constexpr double kCycle = 0.3e-9, kFewestCycles = 1;
   constexpr double kReduction = 0.5e-9, kProduct = 0.1e-9, kElement = 2e-9, kMultiplication = 1e-9, kSorted = 0.5e-9;
-  constexpr double kCopy = 0.1e-9, kRead = 0.3e-9, kDecode = 4e-9, kWrite = 0.8e-9, kTask = 5e-6, kFresh = 0.3e-9;
+  constexpr double kCopy = 0.1e-9, kRead = 0.3e-9, kDecode = 4e-9, kWrite = 0.4e-9, kSync = 0.6e-9, kTask = 5e-6,
+                   kFresh = 0.3e-9;
   switch (work.kind) {
     case Work::Kind::ufunc:
       return kCycle * std::max<double>(kFewestCycles, local::info(static_cast<local::Op>(work.number)).cost);
@@ -175,6 +176,8 @@ double usual_seconds(const Work& work) {
       return kDecode;
     case Work::Kind::write:
       return kWrite;
+    case Work::Kind::sync:
+      return kSync;
     case Work::Kind::fresh:
       return kFresh;
     case Work::Kind::task:
@@ -205,6 +208,8 @@ std::string Work::name() const {
       return "decode";
     case Kind::write:
       return "write";
+    case Kind::sync:
+      return "sync";
     case Kind::fresh:
       return "fresh";
     case Kind::task:

@@ -20,7 +20,8 @@ struct Work {
     copy,       // units: bytes, read from memory and written there
     read,       // units: bytes of files
     decode,     // units: bytes that come out of filters
-    write,      // units: bytes of files
+    write,      // units: bytes of files, to the page cache
+    sync,       // units: bytes that the disk has to have when a file is complete: threads do not share it
     fresh,      // units: bytes that the process gets from the system, and gives back
     task,       // units: tasks
   };

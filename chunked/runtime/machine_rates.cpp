@@ -279,8 +279,9 @@ std::optional<double> measure_fresh() {
   return (processor_seconds() - begin) / static_cast<double>(kFileBytes);
 }
 
-// Of the page cache, in the folder for spilled data.
-std::optional<double> measure_file(const std::string& directory, bool reads) {
+// Of a file in the folder for spilled data: pages are read from the cache and written there by the thread itself;
+// `sync` is what the disk takes then.
+std::optional<double> measure_file(const std::string& directory, Work::Kind kind) {
   const int file = local::open_nameless_file(directory, "rates");
   if (file < 0) return std::nullopt;
   std::vector<char> data(kFileBytes, 1);
@@ -293,13 +294,18 @@ std::optional<double> measure_file(const std::string& directory, bool reads) {
       at += n;
     }
   };
-  const auto write = [&] { transfer([&](int64_t at, size_t n) { return pwrite(file, data.data() + at, n, at); }); };
-  const auto read = [&] { transfer([&](int64_t at, size_t n) { return pread(file, data.data() + at, n, at); }); };
-  const auto begin = Clock::now();
-  write();  // a file that grows, and is on the disk when it is complete
-  if (!reads) fdatasync(file);
-  double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (reads) seconds = seconds_of_call(read);  // of the page cache, which the thread copies
+  // The file grows, as outputs do.
+  double begin = processor_seconds();
+  transfer([&](int64_t at, size_t n) { return pwrite(file, data.data() + at, n, at); });
+  double seconds = processor_seconds() - begin;
+  if (kind == Work::Kind::read) {
+    seconds =
+        seconds_of_call([&] { transfer([&](int64_t at, size_t n) { return pread(file, data.data() + at, n, at); }); });
+  } else if (kind == Work::Kind::sync) {
+    begin = wall_seconds();
+    fdatasync(file);
+    seconds = wall_seconds() - begin;
+  }
   close(file);
   if (!whole) return std::nullopt;
   return seconds / static_cast<double>(kFileBytes);
@@ -318,9 +324,9 @@ std::optional<double> measure(const Work& work, const std::string& directory) {
     case Work::Kind::copy:
       return measure_copy();
     case Work::Kind::read:
-      return measure_file(directory, /*reads=*/true);
     case Work::Kind::write:
-      return measure_file(directory, /*reads=*/false);
+    case Work::Kind::sync:
+      return measure_file(directory, work.kind);
     case Work::Kind::fresh:
       return measure_fresh();
     case Work::Kind::decode:
@@ -343,7 +349,7 @@ std::string entry_name(const Runtime& runtime) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   const local::Device device = runtime.device();
-  constexpr int kForm = 2;  // of the measurements: those of others do not count
+  constexpr int kForm = 3;  // of the measurements: those of others do not count
   return "rates-" + local::content_name(fmt::format("{} {} {} {} {}", kForm, host.data(), local::name(device.kind),
                                                     device.index, std::thread::hardware_concurrency()));
 }
@@ -392,7 +398,8 @@ void measure_rates(plan::Rates& rates, std::span<const plan::Stage> stages, cons
   std::ranges::stable_sort(works, std::greater<>(),
                            [&](const Work& work) { return work.units * rates.seconds_per_unit(work); });
   for (const Work& work : works) try_one(work);
-  for (const Work::Kind kind : {Work::Kind::fresh, Work::Kind::copy, Work::Kind::read, Work::Kind::write})
+  for (const Work::Kind kind :
+       {Work::Kind::fresh, Work::Kind::copy, Work::Kind::read, Work::Kind::write, Work::Kind::sync})
     try_one({.kind = kind});
   if (!any) return;
   std::string text;

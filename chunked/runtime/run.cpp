@@ -434,9 +434,12 @@ PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
   context.rates = timed ? &rates : nullptr;
   auto lowered = lower(plan, sinks, context);
   const int threads = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : 1;
+  const auto seconds_for = [&](double units, plan::Work::Kind kind) {
+    return units * rates.seconds_per_unit({.kind = kind});
+  };
   double seconds[] = {estimated_seconds(*lowered, threads) +
-                      plan::fresh_bytes(plan, runtime.threads()) *
-                          rates.seconds_per_unit({.kind = plan::Work::Kind::fresh})};
+                      seconds_for(plan::fresh_bytes(plan, runtime.threads()), plan::Work::Kind::fresh) +
+                      seconds_for(static_cast<double>(lowered->write_bytes), plan::Work::Kind::sync)};
   PlanSummary summary;
   summary.note = note_of(plan);
   summary.stages = plan::describe(plan);
