@@ -33,7 +33,7 @@ endif()
 find_library(QUARRY_DEFLATE NAMES libdeflate.a deflate REQUIRED)
 # The other compressors of HDF5's and Zarr's chunks.
 set(QUARRY_CODECS ${QUARRY_DEFLATE})
-foreach(codec lz4 zstd blosc lzf bz2 sz)
+foreach(codec lz4 zstd blosc lzf bz2 sz aec)
   find_library(QUARRY_CODEC_${codec} NAMES ${codec} REQUIRED)
   list(APPEND QUARRY_CODECS ${QUARRY_CODEC_${codec}})
 endforeach()

@@ -2,6 +2,7 @@
 
 #include <bzlib.h>
 #include <fmt/format.h>
+#include <libaec.h>
 #include <liblzf/lzf.h>
 #include <lz4.h>
 
@@ -190,27 +191,57 @@ std::optional<uint64_t> szip_bytes(Values, Bytes stored) {
   return bytes;
 }
 
+// Lines of pixels come out padded to whole blocks. Pixels of 32 and 64 bits are coded as bytes: all first ones, then
+// all second ones, and so on. libaec's own function of the kind reads memory that it never wrote where a stream is too
+// short.
 std::optional<size_t> decode_szip(Values values, Bytes stored, std::span<std::byte> out) {
   constexpr size_t kMask = 0, kBlock = 1, kBits = 2, kLine = 3;
   const std::optional<uint64_t> bytes = szip_bytes(values, stored);
   if (!bytes || values.size() <= kLine) throw_damaged_stream("szip");
   if (*bytes > out.size()) return std::nullopt;
   const uint32_t block = values[kBlock], bits = values[kBits], line = values[kLine];
-  if (block == 0 || block > SZ_MAX_PIXELS_PER_BLOCK || bits == 0 || bits > 64 || line == 0 ||
+  // Of an odd number of pixels libaec writes one behind its block.
+  if (block == 0 || block % 2 != 0 || block > SZ_MAX_PIXELS_PER_BLOCK || bits == 0 || bits > 64 || line == 0 ||
       line > SZ_MAX_PIXELS_PER_SCANLINE)
     throw_damaged_stream("szip");
-  SZ_com_t parameters{};
-  parameters.options_mask = static_cast<int>(values[kMask]);
-  parameters.bits_per_pixel = static_cast<int>(bits);
-  parameters.pixels_per_block = static_cast<int>(block);
-  parameters.pixels_per_scanline = static_cast<int>(line);
-  std::ranges::fill(out.first(*bytes), std::byte{});  // libaec takes some damaged streams and leaves elements unset
-  size_t made = *bytes;
-  if (SZ_BufftoBuffDecompress(out.data(), &made, stored.data() + kSzipHead, stored.size() - kSzipHead, &parameters) !=
-          SZ_OK ||
-      made != *bytes)
-    throw_damaged_stream("szip");
-  return made;
+  const bool in_bytes = bits == 32 || bits == 64;
+  const size_t width = in_bytes ? bits / CHAR_BIT : 1, elements = *bytes / width;
+  if (*bytes % width != 0) throw_damaged_stream("szip");
+
+  aec_stream stream{};
+  stream.bits_per_sample = in_bytes ? CHAR_BIT : bits;
+  stream.block_size = block;
+  stream.rsi = (line + block - 1) / block;
+  stream.flags = (values[kMask] & SZ_MSB_OPTION_MASK ? AEC_DATA_MSB : 0) |
+                 (values[kMask] & SZ_NN_OPTION_MASK ? AEC_DATA_PREPROCESS : 0);
+  stream.next_in = reinterpret_cast<const unsigned char*>(stored.data() + kSzipHead);
+  stream.avail_in = stored.size() - kSzipHead;
+  const int begun = aec_decode_init(&stream);
+  if (begun == AEC_MEM_ERROR) no_memory("decompression");
+  if (begun != AEC_OK) throw_damaged_stream("szip");
+  const std::unique_ptr<aec_stream, int (*)(aec_stream*)> end(&stream, aec_decode_end);
+
+  constexpr size_t kMostPixelBytes = 4;
+  std::array<unsigned char, (SZ_MAX_PIXELS_PER_SCANLINE + SZ_MAX_PIXELS_PER_BLOCK) * kMostPixelBytes> padded;
+  const size_t pixel = stream.bits_per_sample > 16 ? 4 : stream.bits_per_sample > 8 ? 2 : 1;
+  size_t element = 0, byte = 0;  // that come next, of in_bytes
+  for (size_t at = 0; at < *bytes;) {
+    const size_t wanted = std::min<size_t>(line * pixel, *bytes - at);
+    stream.next_out = padded.data();
+    stream.avail_out = size_t{stream.rsi} * block * pixel;
+    if (aec_decode(&stream, AEC_FLUSH) != AEC_OK || stream.next_out < padded.data() + wanted)
+      throw_damaged_stream("szip");
+    if (in_bytes) {
+      for (size_t i = 0; i < wanted; ++i) {
+        out[element * width + byte] = std::byte{padded[i]};
+        if (++element == elements) element = 0, ++byte;
+      }
+    } else {
+      std::memcpy(out.data() + at, padded.data(), wanted);
+    }
+    at += wanted;
+  }
+  return *bytes;
 }
 
 }  // namespace

@@ -213,5 +213,21 @@ TEST(CodecsTest, WrongParametersAreErrors) {
     }
 }
 
+// What libaec takes: it writes behind blocks of an odd number of pixels, and counts padded lines that were never there.
+TEST(CodecsTest, SzipThatLibaecTakes) {
+  const Codec& szip = *hdf5::find_codec(Kind::szip);
+  constexpr uint32_t kNearest = 32;
+  const auto decode = [&](uint32_t block, uint32_t bits, uint32_t line, size_t payload) {
+    Bytes stored(4 + payload, std::byte{0x4c}), out(64);
+    stored[0] = std::byte{40};
+    stored[1] = stored[2] = stored[3] = std::byte{0};
+    return szip.decode(std::vector<uint32_t>{kNearest, block, bits, line}, stored, out);
+  };
+  EXPECT_EQ(decode(8, 8, 16, 200), 40U);
+  EXPECT_THROW(decode(7, 8, 14, 200), local::IoError);
+  for (const uint32_t bits : {8, 16, 32, 64}) EXPECT_THROW(decode(8, bits, 199, 0), local::IoError) << bits;
+  EXPECT_THROW(decode(8, 64, 16, 3), local::IoError);
+}
+
 }  // namespace
 }  // namespace quarry::io
