@@ -345,6 +345,30 @@ void solve_column(const SparseTriangularSolve& s, const T* b, T* x) {
   }
 }
 
+// Row after row, each minus multiples of those above it: one thread.
+template <class T, class I>
+int64_t factorise_incomplete(const CompressedRows& matrix, T* values) {
+  const Rows<T, I> a(matrix);
+  const auto n = static_cast<size_t>(a.count);
+  std::vector<int64_t> diagonal(n), place(n, -1);  // of the row's columns among the elements
+  for (int64_t i = 0; i < a.count; ++i) {
+    const TriangleRow row = triangle_row(a, i, /*lower=*/true);
+    if (row.diagonal < 0) return i;
+    diagonal[static_cast<size_t>(i)] = row.diagonal;
+    for (int64_t k = a.begin(i); k < a.end(i); ++k) place[static_cast<size_t>(a.column(k))] = k;
+    for (int64_t k = row.begin; k < row.end; ++k) {
+      const int64_t pivot = diagonal[static_cast<size_t>(a.column(k))];
+      values[k] /= values[pivot];
+      for (int64_t other = pivot + 1; other < a.end(a.column(k)); ++other)
+        if (const int64_t at = place[static_cast<size_t>(a.column(other))]; at >= 0)
+          values[at] -= times(values[k], values[other]);
+    }
+    for (int64_t k = a.begin(i); k < a.end(i); ++k) place[static_cast<size_t>(a.column(k))] = -1;
+    if (values[row.diagonal] == T{}) return i;
+  }
+  return -1;
+}
+
 class CpuSparse final : public SparseProducts {
  public:
   void multiply(const SparseDenseProduct& p, const ExecContext& context) override {
@@ -366,6 +390,10 @@ class CpuSparse final : public SparseProducts {
       for_each_unit(s.x.columns, slots_for(s.x.columns, context.threads),
                     [&](int64_t column, int) { solve_column<T, I>(s, at<T>(s.b, 0, column), at<T>(s.x, 0, column)); });
     });
+  }
+  int64_t factorise_incomplete(const CompressedRows& a, void* values, const ExecContext&) override {
+    return with_types(a,
+                      [&]<class T, class I>() { return cpu::factorise_incomplete<T, I>(a, static_cast<T*>(values)); });
   }
   std::unique_ptr<LuFactors> factorise(const LuMatrix& a, const LuOptions& options) override {
     return cpu::factorise(a, options);

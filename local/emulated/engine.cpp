@@ -31,6 +31,10 @@ class EmulatedSparse final : public SparseProducts {
   void solve(const SparseTriangularSolve& task, const ExecContext& context) override {
     queue_emulated(context, 0, [task](const ExecContext& on_host) { cpu_sparse().solve(task, on_host); });
   }
+  int64_t factorise_incomplete(const CompressedRows& a, void* values, const ExecContext& context) override {
+    context.stream->synchronize();
+    return cpu_sparse().factorise_incomplete(a, values, default_context(kCpu));
+  }
 };
 
 class EmulatedRelay final : public Relay {

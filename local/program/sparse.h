@@ -81,6 +81,12 @@ class SparseProducts {
   // A zero on the diagonal gives inf or NaN; one that is missing counts as zero.
   virtual void solve(const SparseTriangularSolve& solve, const ExecContext& context) = 0;
 
+  // Incomplete factors L and U of a square matrix, in its own places: Saad, Iterative Methods for Sparse Linear
+  // Systems, 2003, section 10.3.2. Rows are sorted, each column once. `values`, a copy of a's, become U's on and above
+  // the diagonal and L's below it, whose diagonal is of ones. Returns the first row whose pivot is missing or zero, -1
+  // where there is none. Blocks.
+  virtual int64_t factorise_incomplete(const CompressedRows& a, void* values, const ExecContext& context) = 0;
+
   // A direct factorisation of a matrix in host memory; blocks, takes the system's memory. Throws LinAlgError for a
   // singular matrix, InvalidArgument for options that do not exist, OutOfMemory, NotSupported where the kind has none.
   virtual std::unique_ptr<LuFactors> factorise(const LuMatrix& a, const LuOptions& options);

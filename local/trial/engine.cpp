@@ -24,6 +24,7 @@ class TrialSparse final : public SparseProducts {
   }
   void transpose(const SparseTranspose&, const ExecContext&) override { refuse("conversions"); }
   void solve(const SparseTriangularSolve&, const ExecContext&) override { refuse("triangular solves"); }
+  int64_t factorise_incomplete(const CompressedRows&, void*, const ExecContext&) override { refuse("factorisations"); }
 
  private:
   [[noreturn]] static void refuse(const char* what) {

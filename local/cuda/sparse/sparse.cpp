@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "quarry/local/base/error.h"
@@ -100,6 +101,65 @@ void multiply_transposed(const SparseDenseProduct& p, cusparseHandle_t handle, c
                                 kAlgorithm, buffer.data()));
 }
 
+// cuSPARSE has no generic function for incomplete factors, and calls those for each dtype deprecated.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+struct DestroyFactorisation {
+  void operator()(cusparseMatDescr_t matrix) const { cusparseDestroyMatDescr(matrix); }
+  void operator()(csrilu02Info_t info) const { cusparseDestroyCsrilu02Info(info); }
+};
+
+// The functions for a dtype, under one name each.
+template <class T>
+struct Incomplete;
+#define QUARRY_INCOMPLETE(type, letter)                                        \
+  template <>                                                                  \
+  struct Incomplete<type> {                                                    \
+    static constexpr auto kBufferSize = cusparse##letter##csrilu02_bufferSize; \
+    static constexpr auto kAnalyse = cusparse##letter##csrilu02_analysis;      \
+    static constexpr auto kFactorise = cusparse##letter##csrilu02;             \
+  };
+QUARRY_INCOMPLETE(float, S)
+QUARRY_INCOMPLETE(double, D)
+QUARRY_INCOMPLETE(cuComplex, C)
+QUARRY_INCOMPLETE(cuDoubleComplex, Z)
+#undef QUARRY_INCOMPLETE
+
+template <class T>
+int64_t factorise_incomplete(const CompressedRows& a, void* all_values, cusparseHandle_t handle,
+                             const ExecContext& context) {
+  unique_handle<cusparseMatDescr_t, DestroyFactorisation> matrix;  // general, counted from 0
+  QUARRY_CUDA_CALL(cusparseCreateMatDescr(matrix.out()));
+  unique_handle<csrilu02Info_t, DestroyFactorisation> info;
+  QUARRY_CUDA_CALL(cusparseCreateCsrilu02Info(info.out()));
+  auto* const values = static_cast<T*>(all_values);
+  const auto* const offsets = static_cast<const int*>(a.offsets);
+  const auto* const indices = static_cast<const int*>(a.indices);
+  const auto n = static_cast<int>(a.rows), nonzeros = static_cast<int>(a.nonzeros);
+  // Whether what has been queued found a missing or a zero pivot. Blocks.
+  const auto zero_pivot = [&]() -> int64_t {
+    int row = -1;
+    const cusparseStatus_t status = cusparseXcsrilu02_zeroPivot(handle, info.get(), &row);
+    if (status == CUSPARSE_STATUS_ZERO_PIVOT) return row;
+    QUARRY_CUDA_CALL(status);
+    return -1;
+  };
+  int bytes = 0;
+  QUARRY_CUDA_CALL(
+      Incomplete<T>::kBufferSize(handle, n, nonzeros, matrix.get(), values, offsets, indices, info.get(), &bytes));
+  const Scratch buffer(std::max<int64_t>(bytes, 1), context);
+  constexpr cusparseSolvePolicy_t kPolicy = CUSPARSE_SOLVE_POLICY_USE_LEVEL;
+  QUARRY_CUDA_CALL(Incomplete<T>::kAnalyse(handle, n, nonzeros, matrix.get(), values, offsets, indices, info.get(),
+                                           kPolicy, buffer.data()));
+  if (const int64_t row = zero_pivot(); row >= 0) return row;
+  QUARRY_CUDA_CALL(Incomplete<T>::kFactorise(handle, n, nonzeros, matrix.get(), values, offsets, indices, info.get(),
+                                             kPolicy, buffer.data()));
+  return zero_pivot();
+}
+
+#pragma GCC diagnostic pop
+
 class CudaSparse final : public SparseProducts {
  public:
   void multiply(const SparseDenseProduct& p, const ExecContext& context) override {
@@ -191,6 +251,18 @@ class CudaSparse final : public SparseProducts {
                                         CUSPARSE_SPSM_ALG_DEFAULT, plan.get()));
     // The plan's own memory goes with it.
     stream.synchronize();
+  }
+
+  int64_t factorise_incomplete(const CompressedRows& a, void* values, const ExecContext& context) override {
+    if (a.rows == 0) return -1;
+    if (a.index != DType::int32 || a.nonzeros > std::numeric_limits<int>::max())
+      throw NotSupported("cuSPARSE makes incomplete factors of matrices with int32 indices only");
+    CudaStream& stream = cuda_stream(context.stream);
+    use_device(stream.device().index);
+    if (a.dtype == DType::float32) return cuda::factorise_incomplete<float>(a, values, stream.sparse(), context);
+    if (a.dtype == DType::float64) return cuda::factorise_incomplete<double>(a, values, stream.sparse(), context);
+    if (a.dtype == DType::complex64) return cuda::factorise_incomplete<cuComplex>(a, values, stream.sparse(), context);
+    return cuda::factorise_incomplete<cuDoubleComplex>(a, values, stream.sparse(), context);
   }
 };
 
