@@ -57,6 +57,7 @@ Matrix csr_array(const Source& arg1, const std::optional<Dims>& shape, const std
       dtype);
 }
 bool issparse(const Value& x) { return x.is<SparseValue>(); }
+Matrix matrix_power(const Matrix& A, int64_t power) { return makers::linalg::matrix_power(A, power); }
 
 Matrix astype(const Matrix& self, DType dtype) { return self.astype(dtype); }
 Matrix conj(const Matrix& self) { return self.conj(); }
@@ -77,6 +78,7 @@ Matrix multiply(const Matrix& self, const std::variant<Scalar, Array, Matrix>& o
   return self.multiply(std::get<Matrix>(other));
 }
 Matrix persist(const Matrix& self) { return self.persist(); }
+Matrix power(const Matrix& self, Scalar n) { return self.power(n); }
 Array sum(const Matrix& self, std::optional<int64_t> axis) { return self.sum(axis); }
 Array toarray(const Matrix& self) { return self.toarray(); }
 Matrix tocsr(const Matrix& self) { return self; }

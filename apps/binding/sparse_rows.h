@@ -22,6 +22,7 @@ Matrix coo_array(const Source& arg1, const std::optional<Dims>& shape, const std
 Matrix csc_array(const Source& arg1, const std::optional<Dims>& shape, const std::optional<DType>& dtype);
 Matrix csr_array(const Source& arg1, const std::optional<Dims>& shape, const std::optional<DType>& dtype);
 bool issparse(const Value& x);
+Matrix matrix_power(const Matrix& A, int64_t power);
 
 Matrix astype(const Matrix& self, DType dtype);
 Matrix conj(const Matrix& self);
@@ -30,6 +31,7 @@ std::variant<Matrix, Array> dot(const Matrix& self, const std::variant<Matrix, A
 Array mean(const Matrix& self, std::optional<int64_t> axis);
 Matrix multiply(const Matrix& self, const std::variant<Scalar, Array, Matrix>& other);
 Matrix persist(const Matrix& self);
+Matrix power(const Matrix& self, Scalar n);
 Array sum(const Matrix& self, std::optional<int64_t> axis);
 Array toarray(const Matrix& self);
 Matrix tocsr(const Matrix& self);

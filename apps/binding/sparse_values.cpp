@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "quarry/apps/language/library.h"
+#include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/base/error.h"
 
@@ -19,6 +20,8 @@ const sparse::SparseArray* matrix_of(const Value& value) {
 
 // A and what stands beside it, a number or a dense array.
 Value with_dense(BinaryOp op, const sparse::SparseArray& a, const Value& other, bool is_left) {
+  if (const std::optional<Number> exponent = other.number(); op == BinaryOp::power && is_left && exponent)
+    return sparse_value(a.power(to_scalar(*exponent)));
   const bool divides = op == BinaryOp::divide && is_left;
   if (op != BinaryOp::multiply && !divides)
     refuse_sparse(fmt::format("{} of a sparse matrix and {} {}", symbol(op),
@@ -71,7 +74,21 @@ Value sparse_binary(BinaryOp op, const Value& left, const Value& right) {
   refuse_sparse(fmt::format("{} of two of them", symbol(op)));
 }
 
-// A[a:b], A[a:b, c:d], A[...].
+namespace {
+
+// A list of positions, or a mask.
+std::optional<Array> list_of(const Value& term) {
+  const SequenceValue* sequence = term.sequence();
+  if (!(sequence != nullptr && sequence->is_list) && !term.is<Array>() && !term.is<local::NdArray>()) return {};
+  if (sequence != nullptr && sequence->items.empty()) return quarry::zeros({0}, DType::int64);
+  Array list = to_array(term);
+  if (list.ndim() == 0) return {};
+  return list;
+}
+
+}  // namespace
+
+// A[a:b], A[a:b, c:d], A[[i, j]], A[:, mask], A[...].
 Value sparse_subscript(const Value& matrix, const Value& index) {
   const auto is_all = [](const Value& term) {
     const auto* slice = term.as<local::Slice>();
@@ -83,15 +100,22 @@ Value sparse_subscript(const Value& matrix, const Value& index) {
   if (terms.size() > 2) throw local::IndexError("a matrix has two axes, the index has more");
   if (terms.empty()) return matrix;
   sparse::SparseArray result = *matrix_of(matrix);
-  if (!is_all(terms[0])) {
+  const std::optional<Array> row_list = list_of(terms[0]);
+  const std::optional<Array> column_list = terms.size() == 2 ? list_of(terms[1]) : std::nullopt;
+  if (row_list && column_list) refuse_sparse("pairs of positions (A[rows][:, columns] has all of both)");
+  if (row_list) {
+    result = result.rows_at(*row_list);
+  } else if (!is_all(terms[0])) {
     const auto* rows = terms[0].as<local::Slice>();
-    if (rows == nullptr) refuse_sparse("indices of rows but slices (A[i:i+1] has one row)");
-    if (rows->step.value_or(1) != 1) refuse_sparse("slices of rows with a step");
+    if (rows == nullptr) refuse_sparse("indices of rows but slices, lists and masks (A[i:i+1] has one row)");
     result = result.rows(*rows);
   }
-  if (terms.size() == 2 && !is_all(terms[1])) {
+  if (column_list) {
+    result = result.columns_at(*column_list);
+  } else if (terms.size() == 2 && !is_all(terms[1])) {
     const auto* columns = terms[1].as<local::Slice>();
-    if (columns == nullptr) refuse_sparse("indices of columns but slices (A[:, j:j+1] has one column)");
+    if (columns == nullptr)
+      refuse_sparse("indices of columns but slices, lists and masks (A[:, j:j+1] has one column)");
     result = result.columns(*columns);
   }
   return sparse_value(std::move(result));

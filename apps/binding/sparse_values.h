@@ -34,7 +34,7 @@ struct ToValue<sparse::SparseArray> {
 // Of a sparse operand. Throw NotSupported for what sparse matrices do not have.
 Value sparse_unary(UnaryOp op, const Value& operand);
 Value sparse_binary(BinaryOp op, const Value& left, const Value& right);
-Value sparse_subscript(const Value& matrix, const Value& index);  // slices of rows
+Value sparse_subscript(const Value& matrix, const Value& index);  // slices, lists, masks
 // Null where they have no such method.
 const Function* sparse_method(const Registry& registry, std::string_view name);
 // Throws NotSupported for a name that is neither an attribute nor a method; nothing for a method.

@@ -236,16 +236,81 @@ SparseMaker sparse_of_sparse(std::string name, uint64_t identity, DType dtype, s
   return maker;
 }
 
+namespace {
+
+// The rows of a second matrix that each chunk of a first one touches. Its values, columns and offsets are the arguments
+// behind the first one's; `elements`: where the rows of each box begin and end among them.
+class TouchedRows {
+ public:
+  TouchedRows(Chunks chunks, int64_t columns, std::vector<int64_t> elements)
+      : chunks_(std::move(chunks)), columns_(columns), elements_(std::move(elements)) {
+    size_t boxes = 0;
+    for (const std::vector<SparseChunks::Box>& each : chunks_->boxes) {
+      first_box_.push_back(boxes);
+      boxes += each.size();
+    }
+  }
+  // With the columns of the second one, and the functions that are common to all.
+  SparseMaker maker(std::string name, DType dtype, std::span<const int64_t> terms) const {
+    const uint64_t identity =
+        op::Hash().add(chunks_->hash).add(columns_).add(hash_of(elements_)).add(hash_of(terms)).value;
+    SparseMaker maker{std::move(name), identity, chunks_->rows, columns_, dtype, {}, {}};
+    maker.needs = [self = *this](int64_t chunk, std::vector<op::Need>& needs) { self.add_needs(chunk, needs); };
+    return maker;
+  }
+  // They behind each other, as the first one's columns number them. `dtype`: where there are none.
+  LocalSparse matrix(int64_t chunk, Arrays pieces, DType dtype) const {
+    const auto i = static_cast<size_t>(chunk);
+    const Dims shape{chunks_->width(chunk), columns_};
+    std::vector<NdArray> data, indices, offsets{local::from_vector<int64_t>({0})};
+    size_t at = kMatrixPieces;
+    int64_t count = 0;
+    for (size_t k = 0; k < chunks_->boxes[i].size(); ++k) {
+      const auto [begin, end] = range(i, k);
+      const NdArray ends = pieces[at++][{Slice{1, std::nullopt, std::nullopt}}];
+      offsets.push_back(local::apply("add"_op, {ends, count - begin}));
+      if (end == begin) continue;
+      data.push_back(pieces[at++]);
+      indices.push_back(pieces[at++]);
+      count += end - begin;
+    }
+    if (data.empty()) return LocalSparse(local::sparse::Format::csr, shape, dtype);
+    const auto joined = [](const std::vector<NdArray>& parts) {
+      return parts.size() == 1 ? parts[0] : ops::concatenate(parts, 0);
+    };
+    return {local::sparse::Format::csr, shape, joined(data), joined(offsets), joined(indices)};
+  }
+
+ private:
+  std::pair<int64_t, int64_t> range(size_t chunk, size_t box) const {
+    const size_t at = 2 * (first_box_[chunk] + box);
+    return {elements_[at], elements_[at + 1]};
+  }
+  void add_needs(int64_t chunk, std::vector<op::Need>& needs) const {
+    add_matrix_needs(*chunks_, chunk, 0, needs);
+    const auto i = static_cast<size_t>(chunk);
+    for (size_t k = 0; k < chunks_->boxes[i].size(); ++k) {
+      const SparseChunks::Box& each = chunks_->boxes[i][k];
+      const auto [begin, end] = range(i, k);
+      needs.push_back({kMatrixPieces + 2, line(each.start, each.count + 1)});
+      if (end == begin) continue;
+      needs.push_back({kMatrixPieces, line(begin, end - begin)});
+      needs.push_back({kMatrixPieces + 1, line(begin, end - begin)});
+    }
+  }
+
+  Chunks chunks_;
+  int64_t columns_;
+  std::vector<int64_t> elements_;
+  std::vector<size_t> first_box_;  // of each chunk, of all chunks' boxes
+};
+
+}  // namespace
+
 SparseMaker sparse_times_sparse(const Chunks& chunks, int64_t columns, DType dtype, std::vector<int64_t> elements,
                                 const std::vector<int64_t>& terms) {
-  const uint64_t identity = op::Hash().add(chunks->hash).add(columns).add(hash_of(elements)).add(hash_of(terms)).value;
-  SparseMaker maker{"sparse matmul", identity, chunks->rows, columns, dtype, {}, {}};
-  std::vector<size_t> first_box;  // of each chunk, of all chunks' boxes
-  size_t boxes = 0;
-  for (const std::vector<SparseChunks::Box>& each : chunks->boxes) {
-    first_box.push_back(boxes);
-    boxes += each.size();
-  }
+  const TouchedRows touched(chunks, columns, std::move(elements));
+  SparseMaker maker = touched.maker("sparse matmul", dtype, terms);
   // Floats are summed row by row in rows of the result; others are written down term by term, sorted and summed.
   const bool by_engine = local::is_complex(dtype) || dtype == DType::float32 || dtype == DType::float64;
   const int64_t line_bytes = local::itemsize(dtype) + int64_t{sizeof(int64_t)};
@@ -259,42 +324,20 @@ SparseMaker sparse_times_sparse(const Chunks& chunks, int64_t columns, DType dty
     maker.more_bytes.push_back(by_engine ? 3 * line_bytes * (is_full ? rows * columns : count) + count * engine_bytes
                                          : count * (3 * line_bytes + 2 * kElementBytes));
   }
-  maker.needs = [chunks, elements, first_box](int64_t chunk, std::vector<op::Need>& needs) {
-    add_matrix_needs(*chunks, chunk, 0, needs);
-    const auto i = static_cast<size_t>(chunk);
-    for (size_t k = 0; k < chunks->boxes[i].size(); ++k) {
-      const SparseChunks::Box& each = chunks->boxes[i][k];
-      const int64_t begin = elements[2 * (first_box[i] + k)], end = elements[2 * (first_box[i] + k) + 1];
-      needs.push_back({kMatrixPieces + 2, line(each.start, each.count + 1)});
-      if (end == begin) continue;
-      needs.push_back({kMatrixPieces, line(begin, end - begin)});
-      needs.push_back({kMatrixPieces + 1, line(begin, end - begin)});
-    }
-  };
-  maker.make = [chunks, elements, first_box, columns](int64_t chunk, Arrays pieces) {
-    const auto i = static_cast<size_t>(chunk);
+  maker.make = [chunks, touched](int64_t chunk, Arrays pieces) {
     const LocalSparse a = compact_matrix(*chunks, chunk, pieces);
-    if (chunks->boxes[i].empty())
-      return LocalSparse(local::sparse::Format::csr, {a.rows(), columns}, pieces[0].dtype());
-    std::vector<NdArray> data, indices, offsets{local::from_vector<int64_t>({0})};
-    size_t at = kMatrixPieces;
-    int64_t count = 0;
-    for (size_t k = 0; k < chunks->boxes[i].size(); ++k) {
-      const int64_t begin = elements[2 * (first_box[i] + k)], end = elements[2 * (first_box[i] + k) + 1];
-      const NdArray ends = pieces[at++][{Slice{1, std::nullopt, std::nullopt}}];
-      offsets.push_back(local::apply("add"_op, {ends, count - begin}));
-      if (end == begin) continue;
-      data.push_back(pieces[at++]);
-      indices.push_back(pieces[at++]);
-      count += end - begin;
-    }
-    if (data.empty()) return LocalSparse(local::sparse::Format::csr, {a.rows(), columns}, pieces[0].dtype());
-    const auto joined = [](const std::vector<NdArray>& parts) {
-      return parts.size() == 1 ? parts[0] : ops::concatenate(parts, 0);
-    };
-    const LocalSparse b(local::sparse::Format::csr, {chunks->width(chunk), columns}, joined(data), joined(offsets),
-                        joined(indices));
-    return local::sparse::matmul(a, b);
+    return local::sparse::matmul(a, touched.matrix(chunk, pieces, a.dtype()));
+  };
+  return maker;
+}
+
+SparseMaker sparse_taken_rows(const Chunks& chunks, int64_t columns, DType dtype, std::vector<int64_t> elements,
+                              const std::vector<int64_t>& terms) {
+  const TouchedRows touched(chunks, columns, std::move(elements));
+  SparseMaker maker = touched.maker("take rows", dtype, terms);
+  for (const int64_t count : terms) maker.more_bytes.push_back(count * (local::itemsize(dtype) + kElementBytes));
+  maker.make = [touched, dtype](int64_t chunk, Arrays pieces) {
+    return touched.matrix(chunk, pieces, dtype).index(local::IndexTerm(pieces[1])).tocsr();
   };
   return maker;
 }

@@ -68,6 +68,10 @@ SparseMaker sparse_of_sparse(std::string name, uint64_t identity, local::DType d
 // and end among the elements, two for each box of each chunk, and `terms`: the products of two values, by chunk.
 SparseMaker sparse_times_sparse(const std::shared_ptr<const SparseChunks>& chunks, int64_t columns, local::DType dtype,
                                 std::vector<int64_t> elements, const std::vector<int64_t>& terms);
+// Rows of the second one, taken as they are: the first one has one element in each row, in the column that is the
+// number of the row that comes there. Arguments as of sparse_times_sparse().
+SparseMaker sparse_taken_rows(const std::shared_ptr<const SparseChunks>& chunks, int64_t columns, local::DType dtype,
+                              std::vector<int64_t> elements, const std::vector<int64_t>& terms);
 // Rows [first, last) of one.
 SparseMaker sparse_rows_between(const std::shared_ptr<const SparseChunks>& chunks, local::DType dtype, int64_t first,
                                 int64_t last);

@@ -320,7 +320,12 @@ SparseArray SparseArray::eliminate_zeros() const {
 }
 
 SparseArray SparseArray::rows(const Slice& slice) const {
-  if (slice.step.value_or(1) != 1) throw InvalidArgument(fmt::format("rows: the step {} is not 1", *slice.step));
+  if (slice.step.value_or(1) != 1) {
+    const local::IndexItem item[] = {slice};
+    const local::detail::BasicIndex index = local::detail::resolve_index(item, Dims{shape_[0]});
+    const auto& [axis, start, count, step] = index.axes[0];
+    return rows_at(arange(count) * step + start);
+  }
   const auto bounded = [&](std::optional<int64_t> at, int64_t otherwise) {
     if (!at) return otherwise;
     return std::clamp<int64_t>(*at < 0 ? *at + shape_[0] : *at, 0, shape_[0]);
@@ -460,12 +465,11 @@ std::vector<int64_t> terms_of(const SparseArray& a, const Array& in_rows) {
 
 }  // namespace
 
-SparseArray matmul(const SparseArray& given, const SparseArray& b) {
-  if (given.shape()[1] != b.shape()[0])
-    throw InvalidArgument(fmt::format("matmul: shapes {} and {} do not match", local::to_string(given.shape()),
-                                      local::to_string(b.shape())));
-  const DType dtype = local::promote_types(given.dtype(), b.dtype());
-  check_values(dtype);
+namespace {
+
+// What a maker that reads the rows of b that a's rows touch makes of them, in the chunks of a or smaller ones.
+SparseArray of_touched_rows(decltype(algo::sparse_times_sparse)& maker, const SparseArray& given, const SparseArray& b,
+                            DType dtype) {
   const Settled of_b = settle({}, std::vector<Array>{b.data(), b.indices(), b.indptr()});
   const Array& offsets = of_b.kept[2];
   const Array in_rows = diff(offsets);
@@ -479,7 +483,106 @@ SparseArray matmul(const SparseArray& given, const SparseArray& b) {
   const std::vector<int64_t> elements = settled(take(offsets, local::from_vector(ends)));
   std::vector<expr::NodePtr> nodes = nodes_of({&a});
   for (const Array& each : of_b.kept) nodes.push_back(each.node());
-  return made_by(algo::sparse_times_sparse(chunks, b.shape()[1], dtype, elements, terms), nodes);
+  return made_by(maker(chunks, b.shape()[1], dtype, elements, terms), nodes);
+}
+
+}  // namespace
+
+SparseArray matmul(const SparseArray& a, const SparseArray& b) {
+  if (a.shape()[1] != b.shape()[0])
+    throw InvalidArgument(
+        fmt::format("matmul: shapes {} and {} do not match", local::to_string(a.shape()), local::to_string(b.shape())));
+  const DType dtype = local::promote_types(a.dtype(), b.dtype());
+  check_values(dtype);
+  return of_touched_rows(algo::sparse_times_sparse, a, b, dtype);
+}
+
+namespace linalg {
+
+SparseArray matrix_power(const SparseArray& a, int64_t power) {
+  if (a.shape()[0] != a.shape()[1])
+    throw InvalidArgument("a: expected a square matrix, got shape " + local::to_string(a.shape()));
+  if (power < 0) throw InvalidArgument(fmt::format("power: {} is negative", power));
+  const int64_t n = a.shape()[0];
+  if (power == 0)
+    return csr_array(ones({n}, a.dtype()), arange(n), arange(n + 1), a.shape(),
+                     {.row_chunk = std::max<int64_t>(a.chunks().largest(), 1)});
+  std::optional<SparseArray> result;
+  for (SparseArray square = a;; square = matmul(square, square)) {
+    if (power & 1) result = result ? matmul(*result, square) : square;
+    power >>= 1;
+    if (power == 0) return *result;
+  }
+}
+
+}  // namespace linalg
+
+// ---- Rows and columns by lists ----
+
+namespace {
+
+// Positions from 0, computed and checked.
+Array checked_positions(const Array& chosen, int64_t extent, const char* axis) {
+  if (chosen.ndim() != 1)
+    throw local::IndexError(
+        fmt::format("{}: an index of shape {} has not one axis", axis, local::to_string(chosen.shape())));
+  if (chosen.dtype() == DType::bool_) {
+    if (chosen.size() != extent)
+      throw local::IndexError(
+          fmt::format("{}: a mask of {} elements does not fit an axis of {}", axis, chosen.size(), extent));
+    return flatnonzero(chosen).astype(DType::int64);
+  }
+  if (chosen.size() == 0) return zeros({0}, DType::int64);
+  if (!local::is_integer(chosen.dtype()))
+    throw local::TypeError(
+        fmt::format("{}: positions are integers or a mask, not {}", axis, local::name(chosen.dtype())));
+  const Settled ends = settle(std::vector<Array>{min(chosen), max(chosen)}, std::vector<Array>{chosen});
+  for (const NdArray& end : ends.values) {
+    // A uint64 beyond int64 is out of range of any axis.
+    const bool is_large = chosen.dtype() == DType::uint64 && end.astype(DType::float64).item().as_double() >= 0x1p63;
+    if (const int64_t at = is_large ? extent : end.item().as_int64(); at < -extent || at >= extent)
+      throw local::IndexError(fmt::format("{}: index {} is out of bounds for an axis of {}", axis,
+                                          is_large ? "beyond int64" : std::to_string(at), extent));
+  }
+  const Array positions = ends.kept[0].astype(DType::int64);
+  return where(positions < 0, positions + extent, positions);
+}
+
+}  // namespace
+
+SparseArray SparseArray::rows_at(const Array& chosen) const {
+  const Array positions = checked_positions(chosen, shape_[0], "rows");
+  const int64_t count = positions.size();
+  const SparseArray places =
+      csr_array(ones({count}, DType::bool_), positions, arange(count + 1), Dims{count, shape_[0]});
+  return of_touched_rows(algo::sparse_taken_rows, places, *this, dtype());
+}
+
+SparseArray SparseArray::columns_at(const Array& chosen) const {
+  const NdArray positions = checked_positions(chosen, shape_[1], "columns").to_host();
+  const std::vector<int64_t> list = local::to_vector<int64_t>(positions);
+  SparseMaker maker =
+      algo::sparse_of_sparse("take columns", op::Hash().add_bytes(list.data(), list.size() * sizeof(int64_t)).value,
+                             dtype(), {chunks_}, [positions](std::span<const LocalSparse> parts) {
+                               return parts[0].index(local::IndexTerm(local::full_slice), local::IndexTerm(positions));
+                             });
+  maker.columns = std::ssize(list);
+  // An element comes as often as its column is in the list.
+  std::vector<int64_t> sorted = list;
+  std::ranges::sort(sorted);
+  int64_t most = 0;
+  for (auto at = sorted.begin(); at != sorted.end();) {
+    const auto next = std::upper_bound(at, sorted.end(), *at);
+    most = std::max<int64_t>(most, next - at);
+    at = next;
+  }
+  constexpr int64_t kCopyBytes = 48;  // of an element: its value, column, row and positions
+  for (int64_t i = 0; i < chunks().count(); ++i) {
+    const auto k = static_cast<size_t>(i);
+    maker.more_bytes.push_back((chunks_->elements[k + 1] - chunks_->elements[k]) * most * kCopyBytes +
+                               std::ssize(list) * kCopyBytes);
+  }
+  return made_by(maker, nodes_of({this}));
 }
 
 namespace {
@@ -502,6 +605,12 @@ SparseArray combined(const char* name, local::Op op, const SparseArray& a, const
 }
 
 }  // namespace
+
+SparseArray SparseArray::power(const Scalar& exponent) const {
+  if (exponent.as_complex() == 0.0) throw local::NotSupported("exponent: the power 0 of a sparse matrix is not sparse");
+  const SparseArray single = sum_duplicates();
+  return single.with_data(quarry::power(single.data(), exponent));
+}
 
 SparseArray SparseArray::multiply(const SparseArray& other) const {
   return combined("multiply", "multiply"_op, *this, other);

@@ -56,10 +56,15 @@ class SparseArray {
   // Sorted rows, in which no column occurs twice; and without zeros.
   SparseArray sum_duplicates() const;
   SparseArray eliminate_zeros() const;
-  // Rows [start, stop) by Python's rules, with a step of 1. Throws InvalidArgument for other steps.
+  // Rows and columns by Python's rules, with any step.
   SparseArray rows(const Slice& slice) const;
-  // Columns by Python's rules, with any step.
   SparseArray columns(const Slice& slice) const;
+  // Those at positions, in their order and as often as they are there, negative ones from the end; or those where a
+  // mask of the axis is true. Sorted, without duplicates. A list of columns is kept on every rank. Throw IndexError for
+  // positions out of range, other axes than one, and masks of another length, TypeError for what is neither integer nor
+  // bool.
+  SparseArray rows_at(const Array& chosen) const;
+  SparseArray columns_at(const Array& chosen) const;
 
   // Lazy.
   // Elements (i, i + k); none where `k` is beyond the matrix.
@@ -77,6 +82,9 @@ class SparseArray {
   SparseArray multiply(const Array& dense) const;
   SparseArray divide(const Array& dense) const;
   SparseArray multiply(const SparseArray& other) const;
+  // Element by element, SciPy's a ** exponent of an array; duplicates are summed first: blocking. Throws NotSupported
+  // for 0, whose result is not sparse. linalg::matrix_power() is the product's.
+  SparseArray power(const Scalar& exponent) const;
   Array dot(const Array& x) const;
   SparseArray dot(const SparseArray& other) const;
 
@@ -153,5 +161,12 @@ SparseArray operator*(const SparseArray& a, const Scalar& factor);
 SparseArray operator*(const Scalar& factor, const SparseArray& a);
 SparseArray operator/(const SparseArray& a, const Scalar& divisor);
 SparseArray operator-(const SparseArray& a);
+inline SparseArray pow(const SparseArray& a, const Scalar& exponent) { return a.power(exponent); }
+
+namespace linalg {
+// a a ... a of a square matrix, by squarings; the identity for 0. Collective, blocking. Throws InvalidArgument for
+// negative powers and where the matrix is not square.
+SparseArray matrix_power(const SparseArray& a, int64_t power);
+}  // namespace linalg
 
 }  // namespace quarry::sparse

@@ -13,6 +13,10 @@ above = A.diagonal(3)
 rows = A[10:30].toarray()
 sums = A.sum(0)
 diagonal = A.diagonal()
+taken = A[[31, 2, 2, -1]][:, [7, 0, 7]].toarray()
+masked = A[b > 0][:, b < 0].toarray()
+squares = (A ** 2).toarray()
+cube = sparse.linalg.matrix_power(A, 3).toarray()
 x = sparse.linalg.cg(A, b, rtol=1e-12, M='jacobi')[0]
 w = sparse.linalg.eigsh(A, 3)[0]
 """
@@ -64,6 +68,7 @@ class SparseInputs(SparseTest):
     def check(self, found):
         a, b = self.a, self.b
         expected = {"y": a @ b, "left": b @ a, "both": a + 2 * a.T - a * a / 4, "square": a @ a, "some": a[5:20, 1:-3:2], "above": a.diagonal(3), "rows": a[10:30], "sums": a.sum(0)}
+        expected |= {"taken": a[[31, 2, 2, -1]][:, [7, 0, 7]], "masked": a[b > 0][:, b < 0], "squares": a**2, "cube": a @ a @ a}
         expected |= {"diagonal": a.diagonal(), "x": np.linalg.solve(a, b), "w": np.linalg.eigvalsh(a)[-3:]}
         self.assertEqual(sorted(found), sorted(expected))
         for name, values in expected.items():
@@ -128,11 +133,14 @@ class SparseInputs(SparseTest):
             ("A + 1", r"\+ of a sparse matrix and an int; A\.toarray\(\)"),
             ("exp(A)", r"csr_array.*A\.toarray\(\)"),
             ("A[0]", r"indices of rows"),
-            ("A[:, [0, 1]]", r"indices of columns but slices"),
-            ("A @ A[:5]", r"shapes \(40, 40\) and \(5, 40\) do not match"),
-            ("A @ ones(3)", r"shapes \(40, 40\) and \(3,\) do not match"),
+            ("A[:, 1]", r"indices of columns but slices"),
+            ("A[[0, 1], [0, 1]]", r"pairs of positions"),
+            ("A[[0, 40]]", r"rows: index 40 is out of bounds for an axis of 40"),
+            ("A[:, [True]]", r"columns: a mask of 1 elements does not fit an axis of 40"),
+            ("A ** 0", r"the power 0 of a sparse matrix"),
+            ("sparse.linalg.matrix_power(A, -2)", r"power: -2 is negative"),
         ]:
-            self.fails(1, pattern, "eval", expression, "-i", "A=s.mtx")  # the input is read by then
+            self.fails(1, pattern, "eval", expression, "-i", "A=s.mtx", "-i", "b=d.h5:/b")  # the input is read by then
         self.fails(2, "--masked is not for", "eval", "A", "-i", "A=s.mtx", "--masked")
         self.fails(2, "--local reads no Matrix Market", "eval", "--local", "A", "-i", "A=s.mtx")
         self.fails(2, "has the format 'array', not csr or csc", "eval", "A", "-i", "A=s.h5:/wrong")

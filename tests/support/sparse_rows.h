@@ -123,6 +123,26 @@ inline void check_sparse(const local_sparse::SparseArray& expected, int64_t row_
     const local::Slice part{start, stop, std::nullopt};
     same(a.rows(part), dense[{part}].copy(), "rows");
   }
+  for (const local::Slice& part : {local::Slice{{}, {}, 2}, {{}, {}, -1}, {m - 1, 0, -3}, {2, 1, 5}})
+    same(a.rows(part), dense[{part}].copy(), "rows with a step");
+  // In any order, several times, from the end; none; and by masks, in the chunks that they have.
+  const auto listed = [](int64_t extent, int64_t count) {
+    std::vector<int64_t> positions;
+    for (int64_t i = 0; i < count; ++i) positions.push_back((i * 5 + 2) % extent - (i % 3 == 0 ? extent : 0));
+    return local::from_vector(positions);
+  };
+  for (const int64_t count : {int64_t{0}, int64_t{1}, m, 2 * m}) {
+    const local::NdArray list = listed(m, count);
+    same(a.rows_at(Array::from_local(list).rechunk({3})), local::take(dense, list, 0), "rows of a list");
+  }
+  for (const int64_t count : {int64_t{0}, int64_t{1}, n, 2 * n}) {
+    const local::NdArray list = listed(n, count);
+    same(a.columns_at(Array::from_local(list).rechunk({3})), local::take(dense, list, 1), "columns of a list");
+  }
+  const auto masked = [](int64_t extent) { return local::arange(extent) % 3 == 1; };
+  same(a.rows_at(Array::from_local(masked(m)).rechunk({4})), local::compress(masked(m), dense, 0), "rows by a mask");
+  same(a.columns_at(Array::from_local(masked(n))), local::compress(masked(n), dense, 1), "columns by a mask");
+  same(a.power(3), local::power(dense, 3), "power");
   for (const local::Slice& part :
        {local::Slice{}, {n / 3, n - 1, {}}, {n / 2, n / 2, {}}, {{}, {}, -1}, {-1, 0, -2}, {-100, 100, 3}})
     same(a.columns(part), dense[{local::full_slice, part}].copy(), "columns");

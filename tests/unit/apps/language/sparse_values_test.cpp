@@ -76,6 +76,9 @@ TEST(SparseValues, MethodsAreScipys) {
   expect_true("s.diagonal(5).shape == (0,) and s.diagonal(-9223372036854775807).shape == (0,)");
   expect_true("(s.todense() == d).all() and (s.transpose().toarray() == d.T).all()");
   expect_true("s.astype('float32').dtype == float32 and sparse.csr_array(d, dtype='float32').dtype == float32");
+  expect_true("((s ** 2).toarray() == d ** 2).all() and (s.power(3).toarray() == d ** 3).all()");
+  expect_true("(sparse.linalg.matrix_power(q, 3).toarray() == q.toarray() @ q.toarray() @ q.toarray()).all()");
+  expect_true("(sparse.linalg.matrix_power(q, 0).toarray() == eye(5)).all()");
   expect_true("(s.tocsr().persist().compute().toarray() == d).all()");
   expect_true("sparse.issparse(s) and not sparse.issparse(d) and not sparse.issparse(3)");
 }
@@ -89,6 +92,13 @@ TEST(SparseValues, AttributesAndRows) {
   expect_true("(s[2:3].toarray() == d[2:3]).all()");
   expect_true("(s[:, 1:3].toarray() == d[:, 1:3]).all() and (s[1:, ::-2].toarray() == d[1:, ::-2]).all()");
   expect_true("s[:, 2:2].shape == (6, 0)");
+  expect_true("(s[::2].toarray() == d[::2]).all() and (s[::-1, 1:].toarray() == d[::-1, 1:]).all()");
+  expect_true("(s[[4, 1, 4, -6]].toarray() == d[[4, 1, 4, -6]]).all() and s[[]].shape == (0, 5)");
+  expect_true("(s[:, [3, 1, 1]].toarray() == d[:, [3, 1, 1]]).all() and s[:, []].shape == (6, 0)");
+  expect_true(
+      "(s[1:, [3, -5]].toarray() == d[1:, [3, -5]]).all() and (s[[5, 2], 1:3].toarray() == d[[5, 2], 1:3]).all()");
+  expect_true("(s[arange(6) % 2 == 1].toarray() == d[1::2]).all() and (s[:, x > 2].toarray() == d[:, 2:]).all()");
+  expect_true("(s[s.sum(1) > 20].toarray() == d[d.sum(1) > 20]).all()");
   expect_true("(sparse.csr_array((s.data, s.indices, s.indptr), shape=(6, 5)).toarray() == d).all()");
   expect_true("(sparse.csc_array((s.data, s.indices, s.indptr), shape=(5, 6)).toarray() == d.T).all()");
   expect_true("(sparse.coo_array((s.data, nonzero(d)), shape=(6, 5)).toarray() == d).all()");
@@ -110,7 +120,8 @@ TEST(SparseValues, WhatTheyDoNotHaveIsNamed) {
   refused("s + x", "+ of a sparse matrix and an array");
   refused("s + 1", "+ of a sparse matrix and an int");
   refused("1 / s", "/ of a sparse matrix and an int");
-  refused("s ** 2", "**");
+  refused("2 ** s", "** of a sparse matrix and an int");
+  refused("s ** x", "** of a sparse matrix and an array");
   refused("s // s", "// of two of them");
   refused("~s", "~");
   refused("exp(s)", "csr_array");
@@ -121,14 +132,20 @@ TEST(SparseValues, WhatTheyDoNotHaveIsNamed) {
   refused("concatenate([s, s])", "csr_array");
   refused("s.argmax()", "'argmax'");
   refused("s[0]", "indices of rows but slices");
-  refused("s[::2]", "with a step");
   refused("s[:, 1]", "indices of columns but slices");
+  refused("s[[0, 1], [0, 1]]", "pairs of positions");
   refused("float(s)", "conversions");
   refused("1 if s else 2", "a truth value");
   EXPECT_THAT(shown("s.multiply('x')"), AllOf(HasSubstr("cannot be a str"), Not(HasSubstr("toarray"))));
   EXPECT_THAT(shown("s @ arange(6.0)"), HasSubstr("matmul: shapes (6, 5) and (6,) do not match"));
   EXPECT_THAT(shown("x @ s"), HasSubstr("matmul: shapes (5,) and (6, 5) do not match"));
   EXPECT_THAT(shown("s + q"), HasSubstr("shapes (6, 5) and (5, 5) differ"));
+  EXPECT_THAT(shown("s[[0, 6]]"), HasSubstr("rows: index 6 is out of bounds for an axis of 6"));
+  EXPECT_THAT(shown("s[:, [True, False]]"), HasSubstr("columns: a mask of 2 elements"));
+  EXPECT_THAT(shown("s[[0.5]]"), HasSubstr("rows: positions are integers or a mask, not float64"));
+  EXPECT_THAT(shown("s ** 0"), HasSubstr("power 0"));
+  EXPECT_THAT(shown("sparse.linalg.matrix_power(s, 2)"), HasSubstr("(6, 5)"));
+  EXPECT_THAT(shown("sparse.linalg.matrix_power(q, -1)"), HasSubstr("power: -1"));
   EXPECT_THAT(shown("s[0, 1, 2]"), HasSubstr("two axes"));
   EXPECT_THAT(shown("sparse.coo_array(([1.0], ([7], [0])), shape=(3, 3))"), HasSubstr("row: position 7"));
   EXPECT_THAT(shown("sparse.csr_array(d, shape=(2, 2))"), HasSubstr("shape: (2, 2) is not that of the matrix"));

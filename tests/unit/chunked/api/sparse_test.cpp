@@ -133,8 +133,54 @@ TEST_P(Sparse, NameWhatIsWrong) {
   EXPECT_THAT(message_of<InvalidArgument>([&] { matmul(a, ones({3})); }), HasSubstr("(3, 4) and (3,)"));
   EXPECT_THAT(message_of<InvalidArgument>([&] { a + a.T(); }), HasSubstr("differ"));
   EXPECT_THAT(message_of<InvalidArgument>([&] { a.multiply(ones({3})); }), HasSubstr("does not broadcast"));
-  EXPECT_THAT(message_of<InvalidArgument>([&] { a.rows(Slice{0, 3, 2}); }), HasSubstr("step 2"));
   EXPECT_THAT(message_of<InvalidArgument>([&] { linalg::jacobi(a); }), HasSubstr("square"));
+}
+
+TEST_P(Sparse, TakeRowsAndColumnsAsTheyAre) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const std::complex<double> far(inf, 1), none(nan, 2), negative(-0.0, 0);
+  const Array data = Array::from_local(local::from_vector<std::complex<double>>({far, none, negative}));
+  const SparseArray a = csr_array(data, Array({0, 1, 0}), Array({0, 2, 3}), Dims{2, 2}, {.row_chunk = 1});
+  const NdArray taken = a.rows_at(Array({1, 0, 1})).data().to_host();
+  EXPECT_TRUE(std::signbit(taken[{0}].item().as_complex().real()));
+  EXPECT_EQ(taken[{1}].item().as_complex(), far);
+  EXPECT_EQ(taken[{2}].item().as_complex().imag(), 2);
+  EXPECT_EQ(a.columns_at(Array({0, 0})).data().to_host()[{1}].item().as_complex(), far);
+}
+
+TEST_P(Sparse, NameIndicesThatDoNotFit) {
+  using local::IndexError;
+  const SparseArray a = sparse::csr_array(testing::sparse_matrix({5, 4}, DType::float64), {.row_chunk = 2});
+  const auto rows = [&](const Array& chosen) { return message_of<IndexError>([&] { a.rows_at(chosen); }); };
+  const auto columns = [&](const Array& chosen) { return message_of<IndexError>([&] { a.columns_at(chosen); }); };
+  EXPECT_THAT(rows(Array({0, 5})), HasSubstr("rows: index 5 is out of bounds for an axis of 5"));
+  EXPECT_THAT(rows(Array({0, -6})), HasSubstr("rows: index -6"));
+  EXPECT_THAT(columns(Array({4})), HasSubstr("columns: index 4 is out of bounds for an axis of 4"));
+  EXPECT_THAT(columns(Array({-5})), HasSubstr("columns: index -5"));
+  const uint64_t large = uint64_t{1} << 63;
+  EXPECT_THAT(rows(Array::from_local(local::from_vector<uint64_t>({large}))), HasSubstr("beyond int64"));
+  EXPECT_THAT(rows(ones({4}, DType::bool_)), HasSubstr("rows: a mask of 4 elements does not fit an axis of 5"));
+  EXPECT_THAT(columns(ones({5}, DType::bool_)), HasSubstr("columns: a mask of 5 elements"));
+  EXPECT_THAT(rows(ones({5, 4}, DType::bool_)), HasSubstr("shape (5, 4)"));
+  EXPECT_THROW(a.rows_at(ones({2})), local::TypeError);
+}
+
+TEST_P(Sparse, ArePowersOfThemselves) {
+  for (const DType dtype : {DType::float64, DType::complex64, DType::int64}) {
+    const local::sparse::SparseArray expected = testing::sparse_matrix({13, 13}, dtype);
+    const SparseArray a = sparse::csr_array(expected, {.row_chunk = 4});
+    for (const int64_t power : {0, 1, 2, 3, 6})
+      EXPECT_TRUE(testing::close(linalg::matrix_power(a, power).toarray().to_host(),
+                                 local::linalg::matrix_power(expected.toarray(), power), 1e-5));
+    EXPECT_EQ(linalg::matrix_power(a, 0).dtype(), dtype);
+    EXPECT_EQ(linalg::matrix_power(a, 0).chunks(), a.chunks());
+  }
+  const SparseArray nothing = sparse::csr_array(local::sparse::SparseArray(local::sparse::Format::csr, {0, 0}));
+  for (const int64_t power : {0, 3}) EXPECT_EQ(linalg::matrix_power(nothing, power).shape(), (Dims{0, 0}));
+  const SparseArray a = sparse::csr_array(testing::sparse_matrix({5, 4}, DType::float64));
+  EXPECT_THAT(message_of<local::InvalidArgument>([&] { linalg::matrix_power(a, 2); }), HasSubstr("(5, 4)"));
+  EXPECT_THAT(message_of<local::InvalidArgument>([&] { linalg::matrix_power(nothing, -1); }), HasSubstr("-1"));
+  EXPECT_THAT(message_of<local::NotSupported>([&] { a.power(0); }), HasSubstr("power 0"));
 }
 
 TEST_P(Sparse, ServeTheIterativeMethods) {
