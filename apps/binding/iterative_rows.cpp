@@ -16,14 +16,33 @@ namespace {
 iterative::LinearOperator operator_of(const Matrix& matrix) {
   return std::visit([](const auto& a) { return iterative::LinearOperator(a); }, matrix);
 }
+
+// Preconditioners by name.
+struct Named {
+  std::string_view name;
+  iterative::LinearOperator (*of_dense)(const Array&);
+  iterative::LinearOperator (*of_sparse)(const quarry::sparse::SparseArray&);
+};
+constexpr Named kPreconditioners[] = {
+    {"jacobi", iterative::jacobi, iterative::jacobi},
+    {"block_jacobi", iterative::block_jacobi, iterative::block_jacobi},
+    {"ilu", iterative::ilu, iterative::ilu},
+};
+
 std::optional<iterative::LinearOperator> operator_of(const Preconditioner& M, const Matrix& A) {
   if (!M) return std::nullopt;
   if (const auto* matrix = std::get_if<Array>(&*M)) return iterative::LinearOperator(*matrix);
   if (const auto* matrix = std::get_if<quarry::sparse::SparseArray>(&*M)) return iterative::LinearOperator(*matrix);
   const auto& name = std::get<std::string>(*M);
-  if (name == "jacobi") return std::visit([](const auto& a) { return iterative::jacobi(a); }, A);
-  if (name == "block_jacobi") return std::visit([](const auto& a) { return iterative::block_jacobi(a); }, A);
-  throw local::InvalidArgument(fmt::format("M: '{}' is none of 'jacobi', 'block_jacobi', and no matrix", name));
+  std::string names;
+  for (const Named& each : kPreconditioners) {
+    if (each.name == name) {
+      const auto* dense = std::get_if<Array>(&A);
+      return dense != nullptr ? each.of_dense(*dense) : each.of_sparse(std::get<quarry::sparse::SparseArray>(A));
+    }
+    names += fmt::format("'{}', ", each.name);
+  }
+  throw local::InvalidArgument(fmt::format("M: '{}' is none of {}and no matrix", name, names));
 }
 
 iterative::SolveOptions options_of(const Matrix& A, const std::optional<Array>& x0, double rtol, double atol,

@@ -16,7 +16,7 @@ namespace quarry::apps::expression::chunked_rows::linalg {
 
 // A dense matrix or a sparse one.
 using Matrix = std::variant<Array, quarry::sparse::SparseArray>;
-// A matrix near the inverse; "jacobi" or "block_jacobi" of A.
+// A matrix near the inverse; "jacobi", "block_jacobi" or "ilu" of A.
 using Preconditioner = std::optional<std::variant<std::string, Array, quarry::sparse::SparseArray>>;
 
 std::pair<Array, int64_t> cg(const Matrix& A, const Array& b, const std::optional<Array>& x0, double rtol, double atol,

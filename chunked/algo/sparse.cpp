@@ -19,6 +19,7 @@
 #include "quarry/local/ops/manipulation/manipulation.h"
 #include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/sparse/incomplete.h"
 #include "quarry/local/sparse/products.h"
 
 namespace quarry::algo {
@@ -654,6 +655,64 @@ NodePtr sparse_product(const SparseNodes& nodes, const Chunks& chunks, const Nod
     return std::vector<NdArray>{local::sparse::matmul(a, other)};
   };
   return from_table(std::move(spec), {nodes.data, nodes.indices, nodes.offsets, x})[0];
+}
+
+// ---- Incomplete factors ----
+
+SparseMaker sparse_diagonal_blocks(const Chunks& chunks, DType dtype) {
+  SparseMaker maker{"diagonal blocks", chunks->hash, chunks->rows, chunks->columns, dtype, {}, {}};
+  maker.needs = [chunks](int64_t chunk, std::vector<op::Need>& needs) { add_matrix_needs(*chunks, chunk, 0, needs); };
+  maker.make = [chunks](int64_t chunk, Arrays pieces) {
+    const int64_t first = chunks->rows.start(chunk), rows = chunks->rows.size(chunk);
+    const LocalSparse block =
+        own_matrix(*chunks, chunk, pieces)
+            .index(local::IndexTerm(local::full_slice), local::IndexTerm(Slice{first, first + rows, std::nullopt}))
+            .tocsr();
+    const NdArray columns = local::apply("add"_op, {block.indices().astype(DType::int64), first});
+    return LocalSparse(local::sparse::Format::csr, {rows, chunks->columns}, block.data(),
+                       block.indptr().astype(DType::int64), columns);
+  };
+  return maker;
+}
+
+NodePtr incomplete_factors(const SparseNodes& nodes, const Chunks& chunks) {
+  const Filled filled(chunks->elements);
+  if (filled.chunks.empty()) return no_elements(nodes.data->dtype);
+  TableSpec spec;
+  spec.name = "incomplete factors";
+  spec.identity = chunks->hash;
+  spec.outputs = {spec_of({filled.cuts}, nodes.data->dtype)};
+  spec.needs = [=](int64_t number, std::vector<op::Need>& needs) {
+    add_matrix_needs(*chunks, filled.chunks[static_cast<size_t>(number)], 0, needs);
+  };
+  spec.bytes_per_element = kElementBytes;
+  spec.make = [=](int64_t number, Arrays pieces) {
+    const int64_t chunk = filled.chunks[static_cast<size_t>(number)], first = chunks->rows.start(chunk);
+    return std::vector<NdArray>{local::sparse::incomplete_lu(compact_matrix(*chunks, chunk, pieces), first).data()};
+  };
+  return from_table(std::move(spec), {nodes.data, nodes.indices, nodes.offsets})[0];
+}
+
+NodePtr incomplete_solution(const SparseNodes& factors, const Chunks& chunks, const NodePtr& b, bool adjoint) {
+  const bool is_vector = b->shape.size() == 1;
+  const AxisChunks across = is_vector ? AxisChunks(1, 1) : b->grid.axis(1);
+  TableSpec spec;
+  spec.name = adjoint ? "incomplete solve, adjoint" : "incomplete solve";
+  spec.identity = chunks->hash;
+  std::vector<AxisChunks> axes{chunks->rows};
+  if (!is_vector) axes.push_back(across);
+  spec.outputs = {spec_of(std::move(axes), local::promote_types(factors.data->dtype, b->dtype))};
+  spec.needs = [=](int64_t number, std::vector<op::Need>& needs) {
+    const int64_t chunk = number / across.count(), j = number % across.count();
+    add_matrix_needs(*chunks, chunk, 0, needs);
+    const int64_t first = chunks->rows.start(chunk), rows = chunks->rows.size(chunk);
+    needs.push_back({kMatrixPieces, is_vector ? line(first, rows) : box(first, rows, across.start(j), across.size(j))});
+  };
+  spec.make = [=](int64_t number, Arrays pieces) {
+    const LocalSparse lu = compact_matrix(*chunks, number / across.count(), pieces);
+    return std::vector<NdArray>{local::sparse::incomplete_solve(lu, pieces[kMatrixPieces], adjoint)};
+  };
+  return from_table(std::move(spec), {factors.data, factors.indices, factors.offsets, b})[0];
 }
 
 NodePtr sparse_scaled(local::Op op, const SparseNodes& nodes, const Chunks& chunks, const NodePtr& dense, DType dtype) {

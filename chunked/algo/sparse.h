@@ -100,6 +100,14 @@ NodePtr compact_columns(const NodePtr& indices, const std::shared_ptr<const Spar
 
 // A x for x (n) or (n, k): reads of x the boxes alone. 2 nnz k flops.
 NodePtr sparse_product(const SparseNodes& nodes, const std::shared_ptr<const SparseChunks>& chunks, const NodePtr& x);
+// The blocks on the diagonal of a square matrix, one for each chunk: the elements in the columns that are the chunk's
+// rows.
+SparseMaker sparse_diagonal_blocks(const std::shared_ptr<const SparseChunks>& chunks, local::DType dtype);
+// Of such blocks with whole diagonals the values of their incomplete factors, in the same places; and the x of L U x =
+// b (with `adjoint` of (L U)^H) for these. Each chunk on its own.
+NodePtr incomplete_factors(const SparseNodes& nodes, const std::shared_ptr<const SparseChunks>& chunks);
+NodePtr incomplete_solution(const SparseNodes& factors, const std::shared_ptr<const SparseChunks>& chunks,
+                            const NodePtr& b, bool adjoint);
 // The values, each times (or divided by) the element of `dense` at its place; extents of 1 broadcast.
 NodePtr sparse_scaled(local::Op op, const SparseNodes& nodes, const std::shared_ptr<const SparseChunks>& chunks,
                       const NodePtr& dense, local::DType dtype);

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "quarry/chunked/algo/sparse.h"
 #include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/compose.h"
+#include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/diagonals.h"
 #include "quarry/chunked/api/linalg.h"
 #include "quarry/chunked/api/manipulation.h"
@@ -279,6 +281,31 @@ LinearOperator block_jacobi(const Array& a) {
 LinearOperator block_jacobi(const SparseArray& a) {
   check_square(a);
   return inverses_of(a.diagonal_blocks().astype(computed_in(a.dtype())), a.shape(), a.chunks());
+}
+
+LinearOperator ilu(const Array& a) {
+  check_square(a);
+  return ilu(csr_array(a.astype(computed_in(a.dtype()))));
+}
+LinearOperator ilu(const SparseArray& a) {
+  check_square(a);
+  const SparseArray blocks = a.astype(computed_in(a.dtype())).block_diagonal();
+  const DType dtype = blocks.dtype();
+  const auto same = [](const Array& x) { return x; };
+  if (a.shape()[0] == 0) return LinearOperator(a.shape(), same, same, dtype, same, same);
+  // Where each row has a place on the diagonal, the columns that a chunk touches are its rows.
+  const Array places = blocks.with_data(ones({blocks.nnz()}, DType::int64)).diagonal();
+  const std::vector<Array> found = persist(std::vector<Array>{argmin(places), min(places)});
+  if (found[1].item<int64_t>() == 0)
+    throw local::LinAlgError(fmt::format("ilu: row {} has no element on the diagonal", found[0].item<int64_t>()));
+  const Array values(algo::incomplete_factors(blocks.nodes(), blocks.structure()));
+  const SparseArray factors = blocks.with_data(values).persist();
+  const auto solve = [factors](bool adjoint) {
+    return [=](const Array& x) {
+      return Array(algo::incomplete_solution(factors.nodes(), factors.structure(), x.node(), adjoint));
+    };
+  };
+  return LinearOperator(a.shape(), solve(false), solve(true), dtype, solve(false), solve(true));
 }
 
 }  // namespace quarry::sparse::linalg

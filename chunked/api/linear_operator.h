@@ -71,5 +71,12 @@ LinearOperator jacobi(const SparseArray& a);
 // the chunk, where a block is singular.
 LinearOperator block_jacobi(const Array& a);
 LinearOperator block_jacobi(const SparseArray& a);
+// Incomplete factors L U of the blocks on the diagonal, one for every chunk of rows, without fill (the same book,
+// sections 10.3 and 12.2): Hermitian where a is. As many elements as the blocks are kept, and each chunk is factorised
+// and solved on the owner of the rows; by cuSPARSE on a GPU. A dense matrix becomes a sparse one, in
+// chunks of whole rows. Collective, blocking.
+// Throws InvalidArgument where the matrix is not square, LinAlgError that names the row whose pivot is zero or missing.
+LinearOperator ilu(const Array& a);
+LinearOperator ilu(const SparseArray& a);
 
 }  // namespace quarry::sparse::linalg

@@ -377,6 +377,10 @@ Array SparseArray::diagonal_blocks() const {
       }));
 }
 
+SparseArray SparseArray::block_diagonal() const {
+  return made_by(algo::sparse_diagonal_blocks(chunks_, dtype()), nodes_of({this}));
+}
+
 Array SparseArray::sum(std::optional<int64_t> axis) const {
   if (!axis) return quarry::sum(data_);
   if (local::normalize_axis(*axis, 2) == 0) return transpose().sum(1);

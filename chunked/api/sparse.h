@@ -72,6 +72,8 @@ class SparseArray {
   // Of a square matrix, the square blocks of its chunks of rows below each other, (n, the largest one's extent);
   // columns beyond a block's are zeros.
   Array diagonal_blocks() const;
+  // Of a square matrix the elements in the same blocks, as a sparse matrix. Collective, blocking.
+  SparseArray block_diagonal() const;
   // Over all elements (0-d) or an axis (1-d). dtype as NumPy's. Over columns (axis 0) a transpose is made.
   Array sum(std::optional<int64_t> axis = {}) const;
   // Chunks of whole rows.

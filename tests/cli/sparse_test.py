@@ -18,6 +18,7 @@ masked = A[b > 0][:, b < 0].toarray()
 squares = (A ** 2).toarray()
 cube = sparse.linalg.matrix_power(A, 3).toarray()
 x = sparse.linalg.cg(A, b, rtol=1e-12, M='jacobi')[0]
+z = sparse.linalg.gmres(A, b, rtol=1e-12, M='ilu')[0]
 w = sparse.linalg.eigsh(A, 3)[0]
 """
 
@@ -68,7 +69,7 @@ class SparseInputs(SparseTest):
     def check(self, found):
         a, b = self.a, self.b
         expected = {"y": a @ b, "left": b @ a, "both": a + 2 * a.T - a * a / 4, "square": a @ a, "some": a[5:20, 1:-3:2], "above": a.diagonal(3), "rows": a[10:30], "sums": a.sum(0)}
-        expected |= {"taken": a[[31, 2, 2, -1]][:, [7, 0, 7]], "masked": a[b > 0][:, b < 0], "squares": a**2, "cube": a @ a @ a}
+        expected |= {"taken": a[[31, 2, 2, -1]][:, [7, 0, 7]], "masked": a[b > 0][:, b < 0], "squares": a**2, "cube": a @ a @ a, "z": np.linalg.solve(a, b)}
         expected |= {"diagonal": a.diagonal(), "x": np.linalg.solve(a, b), "w": np.linalg.eigvalsh(a)[-3:]}
         self.assertEqual(sorted(found), sorted(expected))
         for name, values in expected.items():
@@ -139,6 +140,10 @@ class SparseInputs(SparseTest):
             ("A[:, [True]]", r"columns: a mask of 1 elements does not fit an axis of 40"),
             ("A ** 0", r"the power 0 of a sparse matrix"),
             ("sparse.linalg.matrix_power(A, -2)", r"power: -2 is negative"),
+            ("sparse.linalg.cg(A - A, b, M='ilu')", r"ilu: row 0 has no element on the diagonal"),
+            ("sparse.linalg.cg(A, b, M='lu')", r"none of 'jacobi', 'block_jacobi', 'ilu', and no matrix"),
+            ("A @ A[:5]", r"shapes \(40, 40\) and \(5, 40\) do not match"),
+            ("A @ ones(3)", r"shapes \(40, 40\) and \(3,\) do not match"),
         ]:
             self.fails(1, pattern, "eval", expression, "-i", "A=s.mtx", "-i", "b=d.h5:/b")  # the input is read by then
         self.fails(2, "--masked is not for", "eval", "A", "-i", "A=s.mtx", "--masked")

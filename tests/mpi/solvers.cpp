@@ -72,9 +72,12 @@ TEST(SparseOnRanks, HaveTheBitsOfOneRank) {
     options.rtol = 1e-8;
     options.M = sparse::linalg::block_jacobi(a);
     const Array x = sparse::linalg::cg(a, b, options).x, y = sparse::linalg::gmres(a, b, options).x;
+    options.M = sparse::linalg::ilu(a);
+    const Array z = sparse::linalg::bicgstab(a, b, options).x;
     const sparse::SparseArray taken = a.rows_at(Array({399, 0, 7, 7, 200})).columns_at(Array({3, 399, 7, 3}));
     const Array arrays[] = {x,
                             y,
+                            z,
                             sparse::matmul(a.T(), b),
                             sparse::linalg::eigsh(a, 2).values,
                             taken.toarray(),
@@ -143,6 +146,10 @@ TEST(SolversOnRanks, EndAlikeOnBadInput) {
   singular(39, 39) = 0.;
   EXPECT_THROW(sparse::linalg::block_jacobi(testing::cut(singular)), local::LinAlgError);
   EXPECT_THROW(sparse::linalg::jacobi(testing::cut(singular)), local::LinAlgError);
+  EXPECT_THROW(sparse::linalg::ilu(testing::cut(singular)), local::LinAlgError);
+  singular(39, 39) = 1.;
+  singular(38, 39) = singular(39, 38) = 1.;
+  EXPECT_THROW(sparse::linalg::ilu(testing::cut(singular)), local::LinAlgError);
   EXPECT_THROW(sparse::csr_array(testing::cut(singular)).rows_at(Array({3, 40})), local::IndexError);
   EXPECT_EQ(sum(ones({10})).item<double>(), 10);  // the runtime goes on
 }

@@ -38,7 +38,8 @@ std::string shown(const std::string& text) {
 TEST(IterativeRows, TakeSparseMatrices) {
   const auto is_true = [](const std::string& text) { EXPECT_THAT(shown(text), HasSubstr("True")) << text; };
   for (const char* solver : {"cg", "cgs", "bicgstab", "gmres", "minres"}) {
-    for (const char* more : {"", ", M='jacobi'", ", M='block_jacobi'", ", M=sparse.csr_array(linalg.inv(d))"})
+    for (const char* more :
+         {"", ", M='jacobi'", ", M='block_jacobi'", ", M='ilu'", ", M=sparse.csr_array(linalg.inv(d))"})
       is_true(std::string("abs(d @ sparse.linalg.") + solver + "(s, b, rtol=1e-12" + more + ")[0] - b).max() < 1e-8");
     EXPECT_THAT(shown(std::string("linalg.") + solver + "(s[:2], b)"), HasSubstr("expected a square operator"));
   }
@@ -65,6 +66,7 @@ TEST(IterativeRows, SolveWithScipysArguments) {
     EXPECT_THAT(shown("abs(" + call + "(a, b, rtol=1e-10)[0] - 1).max() < 1e-8"), HasSubstr("True")) << solver;
     EXPECT_THAT(shown(call + "(a, b, rtol=1e-10, M='jacobi')[1]"), HasSubstr("0")) << solver;
     EXPECT_THAT(shown(call + "(a, b, rtol=1e-10, M='block_jacobi')[1]"), HasSubstr("0")) << solver;
+    EXPECT_THAT(shown(call + "(a, b, rtol=1e-10, M='ilu')[1]"), HasSubstr("0")) << solver;
     EXPECT_THAT(shown(call + "(a, b, ones(6), rtol=1e-10, M=linalg.inv(a))[1]"), HasSubstr("0")) << solver;
     EXPECT_THAT(shown(call + "(a, b, M='none')"), HasSubstr("M: 'none' is none of")) << solver;
     EXPECT_THAT(shown(call + "(t, b)"), HasSubstr("expected a square operator")) << solver;

@@ -194,7 +194,7 @@ TEST_P(Sparse, ServeTheIterativeMethods) {
   EXPECT_TRUE(testing::close(linalg::cg(a, right, options).x.to_host(), x, 1e-8, 1e-8));
   EXPECT_TRUE(testing::close(linalg::gmres(a, right, options).x.to_host(), x, 1e-8, 1e-8));
   EXPECT_TRUE(testing::close(linalg::lsqr(a, right, 0, 1e-13, 1e-13).x.to_host(), x, 1e-6, 1e-6));
-  for (const linalg::LinearOperator& m : {linalg::jacobi(a), linalg::block_jacobi(a)}) {
+  for (const linalg::LinearOperator& m : {linalg::jacobi(a), linalg::block_jacobi(a), linalg::ilu(a)}) {
     options.M = m;
     EXPECT_TRUE(testing::close(linalg::cg(a, right, options).x.to_host(), x, 1e-8, 1e-8));
   }
@@ -208,6 +208,109 @@ TEST_P(Sparse, ServeTheIterativeMethods) {
   const NdArray s = local::linalg::svdvals(tall.to_host().toarray());
   EXPECT_TRUE(testing::close(local::sort(linalg::svds(tall, 2).values.to_host()),
                              local::sort(s[{Slice{0, 2, std::nullopt}}].copy()), 1e-8, 1e-8));
+}
+
+// L U of incomplete factors without fill, of dense blocks, by the book's loop.
+NdArray incomplete_product(const NdArray& dense, int64_t chunk) {
+  const int64_t n = dense.shape()[0];
+  NdArray product = local::zeros({n, n}, dense.dtype());
+  for (int64_t first = 0; first < n; first += chunk) {
+    const Slice part{first, std::min(first + chunk, n), std::nullopt};
+    NdArray f = dense[{part, part}].copy();
+    const NdArray places = f != 0;
+    const int64_t rows = f.shape()[0];
+    for (int64_t i = 1; i < rows; ++i)
+      for (int64_t k = 0; k < i; ++k) {
+        if (!places[{i, k}].item<bool>()) continue;
+        f[{i, k}].assign(f[{i, k}] / f[{k, k}]);
+        for (int64_t j = k + 1; j < rows; ++j)
+          if (places[{i, j}].item<bool>()) f[{i, j}].assign(f[{i, j}] - f[{i, k}] * f[{k, j}]);
+      }
+    const NdArray lower = local::tril(f, -1) + local::eye(rows).astype(f.dtype());
+    product[{part, part}].assign(local::matmul(lower, local::triu(f)));
+  }
+  return product;
+}
+
+TEST_P(Sparse, HaveIncompleteFactors) {
+  for (const DType dtype : {DType::float64, DType::complex128}) {
+    local::sparse::SparseArray points = testing::laplacian(6).astype(dtype);
+    const NdArray turn = local::exp(local::arange(36.) * Scalar(std::complex<double>(0, 1)));
+    if (local::is_complex(dtype)) points = points.multiply(turn.reshape({36, 1})).multiply(local::conj(turn) + 0.25);
+    const NdArray dense = points.toarray(), x = local::sin(local::arange(36.)).astype(dtype);
+    for (const int64_t chunk : {1, 10, 36, 50}) {
+      SCOPED_TRACE(fmt::format("{} {}", local::name(dtype), chunk));
+      const SparseArray a = sparse::csr_array(points, {.row_chunk = chunk});
+      const NdArray product = incomplete_product(dense, chunk);
+      const linalg::LinearOperator m = linalg::ilu(a);
+      const Array right = Array::from_local(x).rechunk({7});
+      EXPECT_TRUE(testing::close(local::matmul(product, m.matvec(right).to_host()), x, 1e-12, 1e-12));
+      EXPECT_TRUE(
+          testing::close(local::matmul(testing::adjoint_of(product), m.rmatvec(right).to_host()), x, 1e-12, 1e-12));
+      const NdArray many = local::stack({x, x * 2, x + 1}, 1);
+      EXPECT_TRUE(testing::close(local::matmul(product, m.matmat(Array::from_local(many).rechunk({9, 2})).to_host()),
+                                 many, 1e-12, 1e-12));
+    }
+    // Of a dense matrix, in chunks of whole rows.
+    const Array right = Array::from_local(x), whole = Array::from_local(dense).rechunk({10, 12});
+    const int64_t rows = sparse::csr_array(whole).chunks().largest();
+    EXPECT_TRUE(testing::close(
+        local::matmul(incomplete_product(dense, rows), linalg::ilu(whole).matvec(right).to_host()), x, 1e-12, 1e-12));
+  }
+  // Integers count as float64.
+  const SparseArray whole = csr_array(Array({2, 4}), Array({0, 1}), Array({0, 1, 2}));
+  EXPECT_TRUE(testing::close(linalg::ilu(whole).matvec(ones({2})).to_host(), local::from_vector<double>({0.5, 0.25})));
+  const SparseArray nothing = sparse::csr_array(local::sparse::SparseArray(local::sparse::Format::csr, {0, 0}));
+  EXPECT_EQ(linalg::ilu(nothing).matvec(ones({0})).shape(), Dims{0});
+}
+
+TEST_P(Sparse, IncompleteFactorsSaveIterations) {
+  const SparseArray a = sparse::csr_array(testing::laplacian(24), {.row_chunk = 144});
+  const Array b = sin(arange(576.));
+  const auto iterations = [&](const auto& method, const std::optional<linalg::LinearOperator>& m) {
+    int64_t count = 0;
+    linalg::SolveOptions options;
+    options.rtol = 1e-9;
+    options.M = m;
+    options.callback = [&](const Array&) { ++count; };
+    const linalg::Solution found = method(a, b, options);
+    EXPECT_EQ(found.info, 0);
+    EXPECT_LE(quarry::linalg::norm(matmul(a, found.x) - b).template item<double>(), 1e-7);
+    return count;
+  };
+  const linalg::LinearOperator m = linalg::ilu(a);
+  const auto cg = [](const auto&... arguments) { return linalg::cg(arguments...); };
+  const auto bicgstab = [](const auto&... arguments) { return linalg::bicgstab(arguments...); };
+  const auto gmres = [](const auto& matrix, const auto& right, const auto& options) {
+    return linalg::gmres(matrix, right, options, 30);
+  };
+  EXPECT_LE(3 * iterations(cg, m), 2 * iterations(cg, std::nullopt));
+  EXPECT_LE(3 * iterations(bicgstab, m), 2 * iterations(bicgstab, std::nullopt));
+  EXPECT_LE(3 * iterations(gmres, m), 2 * iterations(gmres, std::nullopt));
+}
+
+TEST_P(Sparse, IncompleteFactorsNameTheirPivots) {
+  const auto message = [](const NdArray& dense) {
+    const SparseArray a = sparse::csr_array(local::sparse::csr_array(dense), {.row_chunk = 3});
+    return message_of<local::LinAlgError>([&] { linalg::ilu(a); });
+  };
+  NdArray a = local::eye(8) * 2;
+  a(6, 6) = 0.;
+  EXPECT_THAT(message(a), HasSubstr("row 6 has no element on the diagonal"));
+  EXPECT_THAT(message(local::zeros({8, 8})), HasSubstr("row 0 has no element"));
+  NdArray singular = local::eye(8) * 2;
+  singular(6, 7) = 4.;
+  singular(7, 6) = 1.;  // row 7 minus half of row 6: 2 - 0.5 * 4
+  EXPECT_THAT(message(singular), HasSubstr("the pivot of row 7 is zero"));
+  const SparseArray tall = sparse::csr_array(testing::sparse_matrix({5, 4}, DType::float64));
+  EXPECT_THAT(message_of<local::InvalidArgument>([&] { linalg::ilu(tall); }), HasSubstr("(5, 4)"));
+  // What is not a number is no zero: the method says that it did not converge.
+  NdArray poisoned = local::eye(8) * 2;
+  poisoned(4, 4) = std::numeric_limits<double>::quiet_NaN();
+  const SparseArray b = sparse::csr_array(local::sparse::csr_array(poisoned), {.row_chunk = 3});
+  linalg::SolveOptions options;
+  options.M = linalg::ilu(b);
+  EXPECT_LT(linalg::cg(b, ones({8}), options).info, 0);
 }
 
 void add_set(test::H5File& file, const std::string& object, const NdArray& values, hid_t type) {
