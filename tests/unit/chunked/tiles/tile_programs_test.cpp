@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -216,6 +217,47 @@ TEST_P(TileErrors, LeastSquaresOfTallMatrices) {
     EXPECT_EQ(rank.as_int64(), rank0.as_int64());
     EXPECT_TRUE(testing::close(s.to_host(), s0, 1e-9, 1e-9));
   }
+}
+
+// NIST's statistical reference data sets Longley and Wampler1 to 5: coefficients that are certified.
+TEST_P(TileErrors, LeastSquaresOfNistsData) {
+  const auto digits = [](const Array& a, const Array& y, const local::NdArray& certified) {
+    const local::NdArray x = std::get<0>(linalg::lstsq(a, y)).to_host();
+    const local::NdArray error = local::max(local::absolute(x - certified) / local::absolute(certified));
+    return -std::log10(std::max(error.item().as_double(), 1e-16));
+  };
+  const local::NdArray longley = local::from_vector<double>(
+      {60323, 83,    234289, 2356, 1590, 107608, 1947, 61122, 88.5,  259426, 2325, 1456, 108632, 1948,
+       60171, 88.2,  258054, 3682, 1616, 109773, 1949, 61187, 89.5,  284599, 3351, 1650, 110929, 1950,
+       63221, 96.2,  328975, 2099, 3099, 112075, 1951, 63639, 98.1,  346999, 1932, 3594, 113270, 1952,
+       64989, 99,    365385, 1870, 3547, 115094, 1953, 63761, 100,   363112, 3578, 3350, 116219, 1954,
+       66019, 101.2, 397469, 2904, 3048, 117388, 1955, 67857, 104.6, 419180, 2822, 2857, 118734, 1956,
+       68169, 108.4, 442769, 2936, 2798, 120445, 1957, 66513, 110.8, 444546, 4681, 2637, 121950, 1958,
+       68655, 112.6, 482704, 3813, 2552, 123366, 1959, 69564, 114.2, 502601, 3931, 2514, 125368, 1960,
+       69331, 115.7, 518173, 4806, 2572, 127852, 1961, 70551, 116.9, 554894, 4007, 2827, 130081, 1962},
+      {16, 7});
+  local::NdArray design = longley.copy();
+  design(local::full_slice, 0) = 1.;
+  const local::NdArray observed = longley(local::full_slice, 0).copy();
+  const auto certified =
+      local::from_vector<double>({-3482258.63459582, 15.0618722713733, -0.0358191792925910, -2.02022980381683,
+                                  -1.03322686717359, -0.0511041056535807, 1829.15146461355});
+  EXPECT_GE(digits(testing::cut(design), testing::cut(observed), certified), 8);
+  // Polynomials of degree 5 at 0 to 20, to which 3 to 5 add noise of 1, 100 and 10000 times a vector that is orthogonal
+  // to them.
+  const local::NdArray i = local::arange(21.), powers = local::power(local::expand_dims(i, 1), local::arange(6.));
+  const local::NdArray ones = local::ones({6}), falling = local::power(0.1, local::arange(6.));
+  const local::NdArray noise =
+      local::from_vector<double>({759,   -2048, 2048,  -2048, 2523,  -2048, 2048,  -2048, 1838,  -2048, 2048,
+                                  -2048, 1838,  -2048, 2048,  -2048, 2523,  -2048, 2048,  -2048, 759});
+  const auto solved = [&](const local::NdArray& wanted, double times) {
+    return digits(testing::cut(powers), testing::cut(local::matmul(powers, wanted) + noise * times), wanted);
+  };
+  EXPECT_GE(solved(ones, 0), 8);
+  EXPECT_GE(solved(falling, 0), 10);
+  EXPECT_GE(solved(ones, 1), 8);
+  EXPECT_GE(solved(ones, 100), 7);
+  EXPECT_GE(solved(ones, 10000), 5);
 }
 
 }  // namespace

@@ -1,0 +1,235 @@
+// Tasks of tile programs in random orders that their tiles allow: the bits of the order of the loop. What a task names
+// is all that it reads and writes.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "quarry/chunked/algo/tile_program.h"
+#include "tests/support/evaluate.h"
+#include "tests/support/runtime_on.h"
+#include "tests/support/tile_rows.h"
+
+namespace quarry {
+namespace {
+
+using testing::NdArray;
+using testing::NdArrays;
+using tiles::Tiles;
+using tiles::Use;
+
+bool same_bits(const NdArray& a, const NdArray& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.copy().raw(), b.copy().raw(), static_cast<size_t>(a.nbytes())) == 0;
+}
+NdArray part_of(const NdArray& whole, const Region& box) {
+  const auto along = [&](int d) { return local::Slice{box.start[d], box.start[d] + box.count[d], std::nullopt}; };
+  return whole[{along(0), along(1)}];
+}
+
+class Shuffled final : public tiles::Program {
+ public:
+  Shuffled(const op::Call& call, const NdArrays& arguments) : call_(call), arguments_(arguments) {}
+
+  Tiles argument(int number) override {
+    return add(call_.arguments[static_cast<size_t>(number)], &arguments_[static_cast<size_t>(number)]);
+  }
+  Tiles result(int output) override { return add_result(output, nullptr); }
+  Tiles result_from(int output, int argument) override {
+    return add_result(output, &arguments_[static_cast<size_t>(argument)]);
+  }
+  Tiles workspace(const op::ArraySpec& spec) override { return add(spec, nullptr); }
+  Tiles workspace_from(int argument) override { return this->argument(argument); }
+
+  using Program::task;
+  void task(const tiles::TileKernel& kernel, std::span<const Use> uses, tiles::Parameters parameters,
+            tiles::Urgency /*urgency*/) override {
+    const size_t number = tasks_.size();
+    tasks_.push_back({&kernel, {uses.begin(), uses.end()}, parameters, {}, 0});
+    std::set<size_t> before;
+    for (const Use& use : uses) {
+      Touched& tile = touched_[place(use)];
+      if (tile.writer >= 0) before.insert(static_cast<size_t>(tile.writer));
+      if (use.mode != Use::Mode::read) before.insert(tile.readers.begin(), tile.readers.end());
+    }
+    for (const Use& use : uses) {
+      Touched& tile = touched_[place(use)];
+      if (use.mode == Use::Mode::read) {
+        tile.readers.push_back(number);
+      } else {
+        tile = {static_cast<int64_t>(number), {}};
+      }
+    }
+    before.erase(number);
+    tasks_[number].waits_for = before.size();
+    for (const size_t earlier : before) tasks_[earlier].next.push_back(number);
+  }
+
+  // Returns how many tasks ran before one that the loop has before them.
+  int64_t run(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<size_t> ready;
+    for (size_t i = 0; i < tasks_.size(); ++i)
+      if (tasks_[i].waits_for == 0) ready.push_back(i);
+    int64_t moved = 0;
+    size_t done = 0, latest = 0;
+    for (; !ready.empty(); ++done) {
+      std::swap(ready[random() % ready.size()], ready.back());
+      const size_t number = ready.back();
+      ready.pop_back();
+      moved += number < latest;
+      latest = std::max(latest, number);
+      execute(tasks_[number]);
+      for (const size_t next : tasks_[number].next)
+        if (--tasks_[next].waits_for == 0) ready.push_back(next);
+    }
+    EXPECT_EQ(done, tasks_.size());
+    return moved;
+  }
+
+  NdArrays results() const {
+    NdArrays all;
+    for (const op::ArraySpec& output : call_.outputs) all.emplace_back(output.shape, output.dtype);
+    for (const auto& [output, number] : results_) {
+      const Matrix& matrix = matrices_[number];
+      for (int64_t i = 0; i < matrix.grid.count(); ++i)
+        part_of(all[static_cast<size_t>(output)], matrix.grid.chunk(i)).assign(matrix.tiles[static_cast<size_t>(i)]);
+    }
+    return all;
+  }
+
+ private:
+  struct Matrix {
+    Grid grid;
+    NdArrays tiles;
+  };
+  struct Task {
+    const tiles::TileKernel* kernel;
+    std::vector<Use> uses;
+    tiles::Parameters parameters;
+    std::vector<size_t> next;
+    size_t waits_for;
+  };
+  struct Touched {
+    int64_t writer = -1;
+    std::vector<size_t> readers;
+  };
+  using Place = std::pair<size_t, size_t>;
+
+  Place place(const Use& use) const {
+    const auto number = static_cast<size_t>(use.tile.matrix);
+    return {number, static_cast<size_t>(matrices_[number].grid.flat(Dims{use.tile.row, use.tile.column}))};
+  }
+  NdArray& tile(const Use& use) {
+    const auto [number, index] = place(use);
+    return matrices_[number].tiles[index];
+  }
+
+  void execute(const Task& task) {
+    NdArrays given, kept;
+    for (const Use& use : task.uses) {
+      // What is to be written holds nothing that could be read.
+      if (use.mode == Use::Mode::write) tile(use).fill(local::nan);
+      given.push_back(use.mode == Use::Mode::read ? tile(use).as_read_only() : tile(use));
+      kept.push_back(use.mode == Use::Mode::read ? tile(use).copy() : NdArray());
+    }
+    task.kernel->run(given, task.parameters);
+    for (size_t i = 0; i < task.uses.size(); ++i) {
+      if (task.uses[i].mode != Use::Mode::read) continue;
+      EXPECT_TRUE(same_bits(tile(task.uses[i]), kept[i])) << task.kernel->name << " changes what it only reads";
+    }
+  }
+
+  Tiles add(const op::ArraySpec& spec, const NdArray* begins_as) {
+    Matrix matrix{spec.grid, {}};
+    for (int64_t i = 0; i < spec.grid.count(); ++i) {
+      matrix.tiles.emplace_back(spec.grid.chunk_shape(i), spec.dtype);
+      if (begins_as != nullptr)
+        matrix.tiles.back().assign(part_of(*begins_as, spec.grid.chunk(i)));
+      else if (!local::is_integer(spec.dtype))
+        matrix.tiles.back().fill(local::nan);
+    }
+    matrices_.push_back(std::move(matrix));
+    const Dims counts = spec.grid.counts();
+    return {static_cast<int>(matrices_.size()) - 1, counts[0], counts[1]};
+  }
+  Tiles add_result(int output, const NdArray* begins_as) {
+    results_.emplace_back(output, matrices_.size());
+    return add(call_.outputs[static_cast<size_t>(output)], begins_as);
+  }
+
+  const op::Call& call_;
+  const NdArrays& arguments_;
+  std::vector<Matrix> matrices_;
+  std::vector<std::pair<int, size_t>> results_;  // (output, matrix)
+  std::vector<Task> tasks_;
+  std::map<Place, Touched> touched_;
+};
+
+// The programs that a node is made of.
+void add_programs(const expr::NodePtr& node, std::set<const expr::Node*>& seen, std::vector<const expr::Apply*>& all) {
+  if (!seen.insert(node.get()).second) return;
+  std::visit(
+      [&](const auto& payload) {
+        if constexpr (requires { payload.args; })
+          for (const expr::NodePtr& arg : payload.args) add_programs(arg, seen, all);
+        if constexpr (requires { payload.arg; }) add_programs(payload.arg, seen, all);
+      },
+      node->payload);
+  if (const auto* applied = node->as<expr::Apply>(); applied != nullptr && applied->op->is_program())
+    all.push_back(applied);
+}
+
+std::vector<testing::TileRow> rows_with_programs() {
+  std::vector<testing::TileRow> rows = testing::tile_rows();
+  std::erase_if(rows, [](const testing::TileRow& row) { return row.name == std::string_view("triangle_products"); });
+  return rows;
+}
+
+class TileOrders : public ::testing::TestWithParam<testing::TileRow> {};
+INSTANTIATE_TEST_SUITE_P(Rows, TileOrders, ::testing::ValuesIn(rows_with_programs()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(TileOrders, GiveTheSameBits) {
+  const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu));
+  const ChunkPolicyScope small(testing::small_tiles(local::DeviceKind::cpu));
+  int64_t programs = 0, moved = 0;
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{33, 33}, {40, 24}, {90, 7}}) {
+    std::set<const expr::Node*> seen;
+    std::vector<const expr::Apply*> all;
+    const testing::TileCase tried = GetParam().make(m, n, testing::DType::float64);
+    for (const Array& array : tried.chunked) add_programs(array.node(), seen, all);
+    for (const expr::Apply* applied : all) {
+      const auto& program = dynamic_cast<const algo::TileProgram&>(*applied->op);
+      SCOPED_TRACE(::testing::Message() << program.name() << " of " << m << " x " << n);
+      NdArrays arguments;
+      op::Call call;
+      for (const expr::NodePtr& arg : applied->args) {
+        arguments.push_back(testing::evaluate(arg));
+        call.arguments.push_back(op::in_one_chunk(arg->shape, arg->dtype));
+      }
+      call.outputs = program.infer(call.arguments, /*room=*/0);
+      for (size_t i = 0; i < arguments.size(); ++i)
+        if (const auto wanted = program.wants(static_cast<int>(i), call, /*room=*/0)) call.arguments[i].grid = *wanted;
+      const NdArrays expected = program.local(arguments);
+      for (uint64_t seed = 1; seed <= 3; ++seed) {
+        Shuffled shuffled(call, arguments);
+        program.emit(shuffled, call);
+        moved += shuffled.run(seed);
+        const NdArrays results = shuffled.results();
+        for (size_t i = 0; i < results.size(); ++i)
+          EXPECT_TRUE(same_bits(results[i], expected[i])) << "result " << i << ", seed " << seed;
+      }
+      ++programs;
+    }
+  }
+  EXPECT_GT(programs, 0);
+  EXPECT_GT(moved, 0);
+}
+
+}  // namespace
+}  // namespace quarry
