@@ -34,10 +34,32 @@ constexpr std::array kGrowth = {
     Grows{"sort", Growth::sorting},      Grows{"unique", Growth::sorting},
 };
 
+// Additions and multiplications for a matrix of m x n, or n x m, elements where m >= n: `tall` m n^2 + `square` n^3,
+// and `sides` n^2 for each column of right-hand sides. Golub and Van Loan, Matrix Computations, 2013. Where a
+// decomposition has another result beside its triangle, twice as many.
+struct Counted {
+  std::string_view name;
+  double tall, square, sides;
+};
+constexpr std::array kCounted = {
+    Counted{"cholesky", 0, 1. / 3, 0}, Counted{"det", 1, -1. / 3, 0},
+    Counted{"eig", 0, 25, 0},          Counted{"eigh", 0, 9, 0},
+    Counted{"eigh_some", 0, 9, 0},     Counted{"eigvals", 0, 10, 0},
+    Counted{"eigvalsh", 0, 4. / 3, 0}, Counted{"inv", 0, 2, 0},
+    Counted{"lstsq", 6, 20, 0},        Counted{"lu", 1, -1. / 3, 0},
+    Counted{"pinv", 8, 20, 0},         Counted{"qr", 2, -2. / 3, 0},
+    Counted{"slogdet", 1, -1. / 3, 0}, Counted{"solve", 1, -1. / 3, 2},
+    Counted{"svd", 6, 20, 0},          Counted{"solve_triangular", 0, 0, 1},
+    Counted{"svdvals", 4, -4. / 3, 0}, Counted{"tsqr", 2, -2. / 3, 0},
+};
+
+constexpr std::string_view kFolder = "linalg.";  // functions of the namespace; tiles' programs have none
+std::string_view own_name(std::string_view name) {
+  return name.starts_with(kFolder) ? name.substr(kFolder.size()) : name;
+}
+
 const Grows* find_growth(std::string_view name) {
-  constexpr std::string_view kFolder = "linalg.";  // functions of the namespace; tiles' programs have none
-  if (name.starts_with(kFolder)) name.remove_prefix(kFolder.size());
-  const auto* row = std::ranges::find(kGrowth, name, &Grows::name);
+  const auto* row = std::ranges::find(kGrowth, own_name(name), &Grows::name);
   return row == kGrowth.end() ? nullptr : row;
 }
 
@@ -53,6 +75,22 @@ double cubic_units(const Dims& shape) {
   const auto rows = static_cast<double>(shape[shape.size() - 2]),
              columns = static_cast<double>(shape[shape.size() - 1]);
   return elements_of(shape) * std::min(rows, columns);
+}
+
+double flops_of_call(const Applied& applied) {
+  const op::Call& call = applied.call;
+  const auto* row = std::ranges::find(kCounted, own_name(applied.op->name()), &Counted::name);
+  if (row == kCounted.end() || call.arguments.empty() || call.arguments[0].shape.size() < 2) return 0;
+  const Dims& shape = call.arguments[0].shape;
+  const auto last = [](const Dims& of, int back) { return static_cast<double>(of[of.size() - back]); };
+  const double m = std::max(last(shape, 1), last(shape, 2)), n = std::min(last(shape, 1), last(shape, 2));
+  if (n == 0) return 0;
+  double flops = row->tall * m * n * n + row->square * n * n * n;
+  if ((row->name == "qr" || row->name == "tsqr") && call.outputs.size() > 1) flops *= 2;
+  if (row->sides > 0 && call.arguments.size() > 1)  // columns of n elements, or rows
+    flops += row->sides * n * elements_of(call.arguments.back().shape) * (m * n / elements_of(shape));
+  constexpr double kComplex = 4;  // real ones for one of complex numbers
+  return flops * elements_of(shape) / (m * n) * (local::is_complex(call.arguments[0].dtype) ? kComplex : 1);
 }
 
 // Of the elements of the triangle for each right-hand side, the last argument.
@@ -254,6 +292,11 @@ int64_t product_flops(const Stage& stage) {
       if (work.kind == Work::Kind::product) flops += 2 * work.units;
   }
   return static_cast<int64_t>(std::min(flops, 9e18));
+}
+
+double matrix_flops(const Stage& stage) {
+  if (const auto* applied = std::get_if<Applied>(&stage.work)) return flops_of_call(*applied);
+  return static_cast<double>(product_flops(stage));
 }
 
 bool is_cubic(std::string_view name) {

@@ -44,6 +44,9 @@ std::vector<Work> work_of(const Stage& stage);
 // Additions and multiplications of a stage that is a product of matrices; else 0.
 int64_t product_flops(const Stage& stage);
 
+// The same and those of decompositions and solvers of matrices, about: by the usual counts of their methods.
+double matrix_flops(const Stage& stage);
+
 // Whether a call's time grows with the third power of the sizes of matrices.
 bool is_cubic(std::string_view name);
 // Of an operator on arguments of these shapes, what its time grows with: n^3 for decompositions and solvers of

@@ -419,6 +419,14 @@ int64_t reread_bytes(const plan::Plan& plan, int64_t needed, Runtime& runtime) {
   return static_cast<int64_t>(std::min(bytes[0], kMostBytes));
 }
 
+// What this rank fetches of others.
+int64_t received_bytes(const Lowered& lowered) {
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < (lowered.fetches ? lowered.fetches->size() : 0); ++i)
+    bytes += lowered.graph.block((*lowered.fetches)[i].block).bytes;
+  return bytes;
+}
+
 PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
   constexpr double kMeasuring = 0.25;  // seconds
   Runtime& runtime = Runtime::current();
@@ -448,8 +456,10 @@ PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
   for (const plan::Stage& stage : plan.stages) {
     summary.chunks += stage.grid.count();
     summary.each.push_back(summary_of(stage));
+    summary.flops += plan::matrix_flops(stage);
   }
-  int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes};
+  int64_t received[] = {received_bytes(*lowered)};
+  int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes, received[0]};
   const int64_t needed = needed_bytes(*lowered, runtime);
   if (lowered->grouped) {  // in less memory, chunks do not share tasks
     context.memory_bytes = 0;
@@ -461,6 +471,9 @@ PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
   runtime.communicator().all_reduce(least, comm::ReduceOp::max);
   runtime.communicator().all_reduce(given, comm::ReduceOp::min);
   runtime.communicator().all_reduce(seconds, comm::ReduceOp::max);
+  runtime.communicator().all_reduce(received, comm::ReduceOp::max);
+  summary.received_bytes = sums[3];
+  summary.most_received_bytes = received[0];
   summary.seconds = seconds[0];
   summary.tasks = sums[0];
   summary.read_bytes = sums[1];
@@ -479,16 +492,23 @@ PlanSummary summarize_with_time(const Nodes& nodes, bool write) { return summary
 std::string describe(const PlanSummary& summary) {
   const auto with_unit = [](int64_t bytes) { return fmt::format("{} bytes ({})", bytes, local::format_bytes(bytes)); };
   return fmt::format(
-      "{}{}chunks: {}\ntasks: {}\nreads: {}{}\nwrites: {}\npasses: {}\n{}least budget: {} per rank\n"
+      "{}{}chunks: {}\ntasks: {}\n{}reads: {}{}\nwrites: {}\n{}passes: {}\n{}least budget: {} per rank\n"
       "given budget: {} per rank{}\n",
       summary.stages, summary.stages.ends_with('\n') ? "" : "\n", local::format_count(summary.chunks),
-      local::format_count(summary.tasks), local::format_bytes(summary.read_bytes),
+      local::format_count(summary.tasks),
+      summary.flops > 0 ? fmt::format("flops: about {:.3g}, of products and decompositions\n", summary.flops) : "",
+      local::format_bytes(summary.read_bytes),
       summary.reread_bytes == 0
           ? ""
           : fmt::format(", and about {} of the file again, as its chunks are cut and do not all fit the budget",
                         local::format_bytes(summary.reread_bytes)),
-      local::format_bytes(summary.write_bytes), summary.passes, summary.changes, with_unit(summary.least_bytes),
-      with_unit(summary.memory_bytes), summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
+      local::format_bytes(summary.write_bytes),
+      summary.received_bytes > 0
+          ? fmt::format("between ranks: {}, at most {} to one of them\n", local::format_bytes(summary.received_bytes),
+                        local::format_bytes(summary.most_received_bytes))
+          : "",
+      summary.passes, summary.changes, with_unit(summary.least_bytes), with_unit(summary.memory_bytes),
+      summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
 }
 
 namespace {

@@ -33,6 +33,8 @@ struct PlanSummary {
   std::string changes;  // what they changed, a line for each that did
   int64_t chunks = 0, tasks = 0;
   int64_t read_bytes = 0, write_bytes = 0;
+  double flops = 0;                                     // of products and decompositions of matrices, about
+  int64_t received_bytes = 0, most_received_bytes = 0;  // from other ranks, in all and by one of them
   int64_t reread_bytes = 0;  // stored bytes of chunks that are read again, as they cannot be kept in this budget
   int64_t least_bytes = 0;   // per rank
   int64_t memory_bytes = 0;  // per rank, given

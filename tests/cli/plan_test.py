@@ -84,6 +84,26 @@ class Plans(CliTest):
             self.fails(2, "no space left on device: .* are needed, .* free", *command)
             self.assertNotIn("o.h5", self.names())
 
+    def test_flops_and_bytes_between_ranks_are_those_of_the_run(self):
+        random = np.random.default_rng(2)
+        self.write("m.h5", a=(random.standard_normal((1300, 1300)), {"chunks": (200, 300)}))
+        for text, flops in [("linalg.solve(a, a[0])", "1.47e+09"), ("linalg.qr(a)[0]", "5.86e+09"), ("a @ a", "4.39e+09")]:
+            for ranks in [0, 3]:
+                command = ["eval", text, "-i", "a=m.h5:/a", "-o", "o.h5", "--overwrite", "--memory", "64MiB", "--threads", 1]
+                plan = self.ok(*command, "--plan", ranks=ranks).out
+                self.assertIn(f"flops: about {flops}, of products and decompositions", plan)
+                self.ok(*command, "--stats", "s.json", ranks=ranks)
+                sent = self.stats("s.json")["communicated_bytes"]
+                said = re.search(r"between ranks: ([\d.]+) MiB, at most ([\d.]+) MiB to one of them", plan)
+                if ranks == 0:
+                    self.assertIsNone(said)
+                    continue
+                total, most = float(said[1]), float(said[2])
+                self.assertAlmostEqual(sent / 2**20 / total, 1, delta=0.1)
+                self.assertLessEqual(total / ranks, most)
+                self.assertLessEqual(most, total)
+        self.assertNotIn("flops", self.ok("eval", "sum(a)", "-i", "a=m.h5:/a", "--plan", ranks=2).out)
+
     def test_statistics_count_the_run_alone(self):
         command = ["eval", "sum(x * 2)", "-i", "x=a.h5:/x", "--threads", 1]
         for ranks in [0, 2]:

@@ -55,6 +55,28 @@ TEST_F(Cost, ProductsAreCountedByTheirMultiplications) {
   EXPECT_EQ(units(plan_of(matmul(dataset({0, 4}), dataset({4, 5}))), Work::Kind::product), 0);
 }
 
+TEST_F(Cost, FlopsAreThoseOfTheBook) {
+  const auto flops = [](const Array& x) {
+    double sum = 0;
+    for (const Stage& stage : plan_of(x).stages) sum += matrix_flops(stage);
+    return sum;
+  };
+  const double n = 3000, cube = n * n * n;
+  const Array square = dataset({3000, 3000}), tall = dataset({100000, 50});
+  EXPECT_DOUBLE_EQ(flops(linalg::cholesky(square)), cube / 3);
+  EXPECT_DOUBLE_EQ(flops(linalg::cholesky(dataset({3000, 3000}, local::DType::complex128))), 4 * cube / 3);
+  EXPECT_DOUBLE_EQ(flops(linalg::solve(square, dataset({3000, 7}))), 2 * cube / 3 + 2 * n * n * 7);
+  EXPECT_DOUBLE_EQ(flops(linalg::solve(square, dataset({3000}))), 2 * cube / 3 + 2 * n * n);
+  EXPECT_DOUBLE_EQ(flops(linalg::solve_triangular(square, dataset({3000, 7}))), n * n * 7);
+  EXPECT_DOUBLE_EQ(flops(linalg::qr(square).R) / cube, 8. / 3);
+  EXPECT_DOUBLE_EQ(flops(matmul(tall.T(), tall)), 100000. * 50 * 50);
+  // A stack of small matrices.
+  EXPECT_DOUBLE_EQ(flops(linalg::cholesky(dataset({40, 6, 6}))), 40 * 6 * 6 * 6 / 3.);
+  EXPECT_DOUBLE_EQ(flops(linalg::solve(dataset({40, 6, 6}), dataset({40, 6, 2}))), 40 * (2 * 216 / 3. + 2 * 36 * 2));
+  for (const Array& none : {sum(square), sort(tall), linalg::cholesky(dataset({0, 0})), square + 1})
+    EXPECT_EQ(flops(none), 0);
+}
+
 TEST_F(Cost, DecompositionsGrowWithTheThirdPower) {
   const auto of = [](int64_t n) { return units(plan_of(linalg::eigh(dataset({n, n})).eigenvalues), Work::Kind::call); };
   EXPECT_DOUBLE_EQ(of(3000) / of(300), 1000);
