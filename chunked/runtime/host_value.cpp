@@ -49,11 +49,17 @@ void check_host_values(std::span<const expr::NodePtr> nodes, const comm::Call& c
   comm::agree(runtime.communicator(), nullptr, call, largest);
   const int64_t bytes = -largest[0];
   if (values <= bytes) return;
-  throw local::BudgetError(
-      fmt::format("values of {} bytes ({}) do not fit in the memory of every rank, whose budget is {} bytes; store() "
-                  "writes arrays of any size to a file",
-                  values, local::format_bytes(values), bytes),
-      values);
+  const std::string text =
+      call.name == "to_host"
+          ? fmt::format(
+                "values of {} bytes ({}) do not fit in the memory of every rank, whose budget is {} bytes; "
+                "store() writes arrays of any size to a file",
+                values, local::format_bytes(values), bytes)
+          : fmt::format(
+                "the computation does not fit a memory budget of {} bytes per rank: what every rank has to know "
+                "before it goes on takes {} bytes ({})",
+                bytes, values, local::format_bytes(values));
+  throw local::BudgetError(text, values);
 }
 
 namespace {

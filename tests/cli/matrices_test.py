@@ -121,6 +121,7 @@ class Matrices(CliTest):
             self.fails(1, "not positive definite: its leading minor of order 901 is not", "cholesky", "bad.h5:/indefinite", "-o", "x.h5", ranks=ranks)
         self.fails(2, "square", "cholesky", "m.h5:/tall")
         self.fails(2, "do not make a system of equations", "solve", "m.h5:/a", "m.h5:/tall")
+        self.fails(2, "Incompatible dimensions: a has 6000 rows, b has 1300", "lstsq", "m.h5:/tall", "m.h5:/b")
         self.fails(2, "SIDES", "solve", "m.h5:/a")
         for command in ["solve", "lstsq", "inv", "cholesky", "lu", "qr", "svd", "eigh", "matmul"]:
             self.assertIn("quarry eval", self.ok(command, "--help").out)

@@ -50,6 +50,7 @@ class Sort(CliTest):
             (["x.h5:/absent"], "absent"),
         ]:
             self.fails(2, message, "sort", *words, "-o", "s.h5")
+        self.fails(2, r"does not fit a memory budget of 65536 bytes per rank: what every rank has to know .* takes \d+ bytes", "sort", "x.h5:/x", "-o", "s.h5", "--memory", "64KiB")
         self.assertFalse((self.dir / "s.h5").exists())
         self.ok("sort", "x.h5:/m", "-o", "s.h5")
         self.fails(2, "overwrite", "sort", "x.h5:/m", "-o", "s.h5")

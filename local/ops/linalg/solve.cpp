@@ -327,7 +327,8 @@ LeastSquares least_squares(const NdArray& a, const NdArray& b, std::optional<dou
   const NdArray given = vector ? b[{full_slice, newaxis}] : b;
   check_matrix(given);
   const int64_t m = a.shape(0), n = a.shape(1);
-  if (given.shape(0) != m) throw LinAlgError("Incompatible dimensions");
+  if (given.shape(0) != m)
+    throw LinAlgError(fmt::format("Incompatible dimensions: a has {} rows, b has {}", m, given.shape(0)));
   const LoopDTypes dtypes = loop_dtypes(a, b);
   const DType dtype = dtypes.compute;
   const ExecContext context = context_for(a.device());
