@@ -24,6 +24,8 @@ const char* reason_of(local::StreamStatus status) {
       return "it decodes to more bytes than a chunk has";
     case local::StreamStatus::wrong_checksum:
       return "its zlib stream is damaged: the Adler-32 checksum is another one";
+    case local::StreamStatus::dictionary:
+      return "its stream needs a dictionary";
   }
   return "its zlib stream is damaged";
 }

@@ -1,35 +1,16 @@
 // Decoding zlib streams (RFC 1950 and 1951), a warp for each. A stream is read bit by bit, so what counts is how long a
 // symbol takes: its code is looked up in a table in shared memory, which gives two literals at once where both fit.
 // All threads of the warp decode the same symbols and share what takes many steps: tables, copies and the checksum.
-//
-// On the host, where tests run and fuzz it, a warp is one thread: tests/support/one_thread_warp.h comes before it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "quarry/local/cuda/warp.cuh"
 #include "quarry/local/device/stream_decoding.h"
 
 namespace quarry::local::cuda {
 namespace {
-
-#ifdef __CUDACC__
-inline constexpr int kWarp = 32;
-#define QUARRY_UNROLL _Pragma("unroll 8")
-#else
-#define QUARRY_UNROLL
-#endif
-
-constexpr unsigned kAll = ~0u;
-// Calls f(i) for i below `count`, each in a thread of the warp; all in one where a warp is one thread.
-template <class F>
-__device__ void in_threads(uint32_t count, const F& f) {
-  if constexpr (kWarp == 1) {
-    for (uint32_t i = 0; i < count; ++i) f(i);
-  } else if (threadIdx.x < count) {
-    f(threadIdx.x);
-  }
-}
 
 constexpr int kMostBits = 15;     // of a code
 constexpr int kLiteralBits = 10;  // that index a table; longer codes are seldom
@@ -449,5 +430,3 @@ __device__ StreamStatus decode(const EncodedStream& stream, Tables& tables) {
 
 }  // namespace
 }  // namespace quarry::local::cuda
-
-#undef QUARRY_UNROLL

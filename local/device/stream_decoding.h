@@ -17,12 +17,18 @@ struct EncodedStream {
   int64_t to_bytes = 0;
 };
 
+enum class StreamFormat : uint8_t {
+  zlib,  // RFC 1950
+  zstd,  // Zstandard frames, one after the other (RFC 8878)
+};
+
 enum class StreamStatus : int32_t {
   good,
   damaged,
   too_short,  // it ends before the room is full
   too_long,
   wrong_checksum,
+  dictionary,  // it cannot be decoded without one
 };
 
 // Thread-safe for different streams of work.
@@ -31,10 +37,10 @@ class StreamDecoder {
   virtual ~StreamDecoder() = default;
   // Decodes a stream on the host, as a device in host memory does. Throws nothing.
   using OnHost = StreamStatus (*)(const EncodedStream& stream);
-  // Queues the decoding of zlib streams (RFC 1950), of which the descriptions lie on the device, and so do the statuses
-  // that are written. What a damaged stream leaves in its room is unspecified; nothing else is read or written.
-  virtual void decode_zlib(const EncodedStream* streams, int64_t count, StreamStatus* statuses, OnHost on_host,
-                           detail::DeviceStream& stream) = 0;
+  // Queues the decoding of streams of a format, of which the descriptions lie on the device, and so do the statuses that
+  // are written. What a damaged stream leaves in its room is unspecified; nothing else is read or written.
+  virtual void decode(StreamFormat format, const EncodedStream* streams, int64_t count, StreamStatus* statuses,
+                      OnHost on_host, detail::DeviceStream& stream) = 0;
 };
 
 // Null for a kind that decodes nothing. Throws DeviceError where the kind cannot be used.

@@ -5,8 +5,8 @@ namespace {
 
 class EmulatedStreamDecoder final : public StreamDecoder {
  public:
-  void decode_zlib(const EncodedStream* streams, int64_t count, StreamStatus* statuses, OnHost on_host,
-                   detail::DeviceStream& stream) override {
+  void decode(StreamFormat /*format*/, const EncodedStream* streams, int64_t count, StreamStatus* statuses,
+              OnHost on_host, detail::DeviceStream& stream) override {
     stream.host_callback([streams, count, statuses, on_host] {
       for (int64_t i = 0; i < count; ++i) statuses[i] = on_host(streams[i]);
     });

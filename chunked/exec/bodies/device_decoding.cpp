@@ -266,7 +266,8 @@ void DeviceDecoding::read(scheduler::TaskRun& run, std::span<std::byte> staging)
     const auto count = static_cast<int64_t>(numbers.size());
     if (count > 0) {
       stream.copy(streams, host_streams, count * static_cast<int64_t>(sizeof(EncodedStream)));
-      local::stream_decoder(run.context.device.kind)->decode_zlib(streams, count, statuses, chunks.on_host(), stream);
+      local::stream_decoder(run.context.device.kind)
+          ->decode(local::StreamFormat::zlib, streams, count, statuses, chunks.on_host(), stream);
       stream.copy(host_statuses, statuses, count * static_cast<int64_t>(sizeof(StreamStatus)));
     }
     copy_out(members, decoded, run);

@@ -16,6 +16,7 @@
 
 // After what stands for CUDA.
 #include "quarry/local/cuda/inflate.cuh"
+#include "quarry/local/cuda/zstd.cuh"
 
 extern "C" {  // Debian 12's header does not say it
 #include <szlib.h>
@@ -73,9 +74,11 @@ bool run_codec(Bytes bytes) {
   return decodes(size, [&](std::span<std::byte> out) { return codec.decode(values, in.rest(), out); });
 }
 
-// The decoder of a device, a warp of one thread, beside the host's: what it takes for right is. The input is that of
-// the codec, so that words of the stream begin anywhere.
-bool run_device_deflate(Bytes bytes) {
+// A decoder of a device, a warp of one thread, beside the host's: what it takes for right is. The input is that of the
+// codec, so that words of the stream begin anywhere.
+template <class Tables>
+bool run_device(Bytes bytes, local::StreamStatus (*decode)(const local::EncodedStream&, Tables&),
+                std::optional<size_t> (*decode_on_host)(Bytes, std::span<std::byte>)) {
   Input in(bytes);
   take_values(in);
   const size_t size = std::max(in.u16(), 1u);
@@ -85,13 +88,20 @@ bool run_device_deflate(Bytes bytes) {
   auto* const from = reinterpret_cast<std::byte*>(words.data()) + shift;
   std::copy(stream.begin(), stream.end(), from);
   Content out(size), expected(size);
-  const auto tables = std::make_unique<local::cuda::Tables>();
+  const auto tables = std::make_unique<Tables>();
   const local::EncodedStream encoded{from, static_cast<int64_t>(stream.size()), out.data(), static_cast<int64_t>(size)};
-  if (local::cuda::decode(encoded, *tables) != local::StreamStatus::good) return false;
-  const auto made = io::decode_zlib(stream, expected);
+  if (decode(encoded, *tables) != local::StreamStatus::good) return false;
+  const auto made = decode_on_host(stream, expected);
   QUARRY_CHECK(made == size);
   QUARRY_CHECK(out == expected);
   return true;
+}
+
+bool run_device_deflate(Bytes bytes) {
+  return run_device<local::cuda::Tables>(bytes, local::cuda::decode, io::decode_zlib);
+}
+bool run_device_zstd(Bytes bytes) {
+  return run_device<local::cuda::zstd::Tables>(bytes, local::cuda::zstd::decode, io::decode_zstd);
 }
 
 Content sample_chunk() {
@@ -322,6 +332,7 @@ std::span<const Target> decoder_targets() {
   static constexpr Target kTargets[] = {
       {"deflate", run_codec<Kind::deflate>, codec_seeds<Kind::deflate>},
       {"device_deflate", run_device_deflate, codec_seeds<Kind::deflate>},
+      {"device_zstd", run_device_zstd, codec_seeds<Kind::zstd>},
       {"gzip", run_gzip, gzip_seeds},
       {"szip", run_codec<Kind::szip>, szip_seeds},
       {"bzip2", run_codec<Kind::bzip2>, bzip2_seeds},
