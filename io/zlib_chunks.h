@@ -1,9 +1,10 @@
-// Chunks of a data set as its file stores them, where they are zlib streams (RFC 1950): for devices that decode them.
+// Chunks of a data set as they are stored, where they are compressed streams: for devices that decode them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "quarry/local/base/shape.h"
@@ -17,6 +18,7 @@ class ZlibChunks {
   virtual ~ZlibChunks() = default;
 
   struct Layout {
+    local::StreamFormat format = local::StreamFormat::zlib;
     int64_t chunk_bytes = 0;   // decoded
     int64_t stored_bytes = 0;  // of the largest one as it is stored
     bool shuffled = false;  // a decoded stream holds the first bytes of all elements, then the second ones, and so on
@@ -45,15 +47,20 @@ class ZlibChunks {
   // Throws IoError, which names file, data set and chunk, for a stream that is not good.
   [[noreturn]] virtual void refuse(int64_t number, local::StreamStatus status) const = 0;
 
-  // Decodes a stream as a device does; for emulated ones.
-  virtual local::StreamDecoder::OnHost on_host() const = 0;
-
  protected:
   // That read() works in, at the end of its room, where a chunk is not one stream.
   virtual int64_t scratch_bytes() const = 0;
 };
 
+// What parts() gives of a data set of that shape, in chunks of so many elements.
+std::vector<ZlibChunks::Part> parts_of(const local::Region& region, const local::Dims& shape, const local::Dims& chunk);
+// Makes every element the one in `fill`.
+void fill_chunk(std::span<std::byte> chunk, std::span<const std::byte> fill);
+
 // "its zlib stream is damaged" and the like.
-const char* reason_of(local::StreamStatus status);
+std::string reason_of(local::StreamFormat format, local::StreamStatus status);
+
+// Decodes streams as a device does; for emulated ones.
+local::StreamDecoder::OnHost decoder_on_host(local::StreamFormat format);
 
 }  // namespace quarry::io

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "quarry/io/codecs/shuffle.h"
 #include "quarry/io/hdf5/codecs/codec.h"
@@ -87,19 +88,24 @@ bool directly_decodable(const std::vector<Filter>& filters) {
   return true;
 }
 
-std::optional<int64_t> shuffled_below_deflate(const std::vector<Filter>& filters, int64_t itemsize) {
+std::optional<StreamFilters> stream_filters(const std::vector<Filter>& filters, int64_t itemsize) {
+  constexpr std::pair<Filter::Kind, local::StreamFormat> kFormats[] = {
+      {Filter::Kind::deflate, local::StreamFormat::zlib},
+      {Filter::Kind::zstd, local::StreamFormat::zstd},
+  };
   int64_t shuffled = 1;
-  bool compressed = false;
+  std::optional<local::StreamFormat> format;
   for (const Filter& filter : filters) {
-    if (filter.kind == Filter::Kind::shuffle && !compressed && shuffled == 1) {
+    const auto* const found = std::ranges::find(kFormats, filter.kind, [](const auto& entry) { return entry.first; });
+    if (filter.kind == Filter::Kind::shuffle && !format && shuffled == 1) {
       shuffled = static_cast<int64_t>(shuffled_item(filter, itemsize));
-    } else if (filter.kind == Filter::Kind::deflate && !compressed) {
-      compressed = true;
-    } else if (filter.kind != Filter::Kind::fletcher32 || !compressed) {
+    } else if (found != std::end(kFormats) && !format) {
+      format = found->second;
+    } else if (filter.kind != Filter::Kind::fletcher32 || !format) {
       return std::nullopt;
     }
   }
-  return compressed ? std::optional(shuffled) : std::nullopt;
+  return format ? std::optional<StreamFilters>({*format, shuffled}) : std::nullopt;
 }
 
 std::span<const std::byte> without_checksums(const std::vector<Filter>& filters, std::span<const std::byte> stored) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quarry/io/dataset.h"
+#include "quarry/local/device/stream_decoding.h"
 
 namespace quarry::io::hdf5 {
 
@@ -23,9 +24,14 @@ int64_t decode_scratch_bytes(const std::vector<Filter>& filters, int64_t chunk_b
 void decode_chunk(const std::vector<Filter>& filters, uint32_t mask, int64_t itemsize,
                   std::span<const std::byte> stored, std::span<std::byte> out, std::span<std::byte> scratch);
 
-// Where deflate compresses, what was shuffled before is at most the elements' bytes, and checksums are of compressed
-// bytes: how many bytes were shuffled together, 1 where none were. Nothing for other filters.
-std::optional<int64_t> shuffled_below_deflate(const std::vector<Filter>& filters, int64_t itemsize);
+// What chunks are for a device that decodes streams.
+struct StreamFilters {
+  local::StreamFormat format;
+  int64_t shuffled = 1;  // bytes that were shuffled together before; 1 where none were
+};
+// Where one of such formats compresses, at most elements' bytes were shuffled before, and checksums are of compressed
+// bytes. Nothing for other filters.
+std::optional<StreamFilters> stream_filters(const std::vector<Filter>& filters, int64_t itemsize);
 // The compressed bytes of such a chunk, none of whose filters was skipped. Throws IoError where a checksum differs.
 std::span<const std::byte> without_checksums(const std::vector<Filter>& filters, std::span<const std::byte> stored);
 

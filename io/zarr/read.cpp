@@ -15,6 +15,7 @@
 #include "quarry/io/zarr/format.h"
 #include "quarry/io/zarr/metadata.h"
 #include "quarry/io/zarr/nodes.h"
+#include "quarry/io/zlib_chunks.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
@@ -59,7 +60,8 @@ class ZarrDataset final : public Dataset {
         block_(*metadata_.info.chunks),
         block_bytes_(local::element_count(block_) * item_),
         spans_(spans_of(block_, item_, metadata_.fortran_order)),
-        folder_(folder_of(metadata_.info.file, metadata_.info.object).string()) {}
+        folder_(folder_of(metadata_.info.file, metadata_.info.object).string()),
+        streams_(make_streams()) {}
 
   const DatasetInfo& info() const override { return metadata_.info; }
   const Format& format() const override { return zarr::format(); }
@@ -121,8 +123,57 @@ class ZarrDataset final : public Dataset {
   int64_t bytes_read() const override { return bytes_read_; }
   int64_t decoded_chunk_bytes() const override { return block_bytes_; }
   void keep_chunks(const std::shared_ptr<CachedChunks>& chunks) override { kept_.attach(chunks); }
+  bool goes_through_again() const override {
+    const std::shared_ptr<CachedChunks> kept = kept_.get();
+    return kept && kept->reads().in_all > 1;
+  }
+  const ZlibChunks* zlib_chunks() const override { return streams_.get(); }
 
  private:
+  // For devices.
+  class Streams final : public ZlibChunks {
+   public:
+    Streams(const ZarrDataset& dataset, local::StreamFormat format, bool shuffled) : dataset_(dataset) {
+      layout_ = {format, dataset.block_bytes_, most_stored_bytes(dataset.block_bytes_), shuffled};
+    }
+    const Layout& layout() const override { return layout_; }
+    std::vector<Part> parts(const local::Region& region) const override {
+      return parts_of(region, dataset_.metadata_.info.shape, dataset_.block_);
+    }
+    Stored read(int64_t number, std::span<std::byte> room) const override {
+      const std::shared_ptr<CachedChunks> kept = dataset_.kept_.get();
+      if (const auto stored = dataset_.load_stored(number, room, kept.get())) return {*stored, true};
+      const std::span<std::byte> chunk = room.first(static_cast<size_t>(layout_.chunk_bytes));
+      fill_chunk(chunk, dataset_.metadata_.fill);
+      return {chunk, false};
+    }
+    void refuse(int64_t number, local::StreamStatus status) const override {
+      dataset_.refuse_chunk(number, reason_of(layout_.format, status).c_str());
+    }
+
+   private:
+    int64_t scratch_bytes() const override { return 0; }
+    const ZarrDataset& dataset_;
+    Layout layout_;
+  };
+
+  std::unique_ptr<ZlibChunks> make_streams() const {
+    const auto& codecs = metadata_.codecs;
+    if (metadata_.fortran_order || metadata_.info.dtype == local::DType::bool_ || codecs.empty()) return nullptr;
+    const bool is_shuffled = codecs.front().kind == Codec::Kind::shuffle && codecs.front().element > 1;
+    if (is_shuffled && static_cast<int64_t>(codecs.front().element) != item_) return nullptr;
+    const size_t before = codecs.front().kind == Codec::Kind::shuffle ? 1 : 0;
+    if (codecs.size() != before + 1) return nullptr;
+    switch (codecs.back().kind) {
+      case Codec::Kind::zlib:
+        return std::make_unique<Streams>(*this, local::StreamFormat::zlib, is_shuffled);
+      case Codec::Kind::zstd:
+        return std::make_unique<Streams>(*this, local::StreamFormat::zstd, is_shuffled);
+      default:
+        return nullptr;
+    }
+  }
+
   static Dims spans_of(const Dims& block, int64_t item, bool fortran) {
     Dims out = local::contiguous_strides(block, item);
     if (!fortran) return out;
@@ -144,28 +195,45 @@ class ZarrDataset final : public Dataset {
     return metadata_.keys.of(at);
   }
 
-  // The chunk decoded at `to`, which may be the beginning of the scratch; null where it was never written.
-  const std::byte* load(int64_t number, std::byte* to, std::span<std::byte> scratch, CachedChunks* kept) const {
-    const std::string path = folder_ + "/" + key(number);
+  std::string path_of(int64_t number) const { return folder_ + "/" + key(number); }
+  // Throws IoError.
+  [[noreturn]] void refuse_chunk(int64_t number, const char* reason) const {
+    throw local::IoError(fmt::format("'{}': damaged chunk '{}': {}", metadata_.info.object, path_of(number), reason));
+  }
+
+  // What is stored of a chunk, at the beginning of the room; nothing where it was never written.
+  std::optional<std::span<std::byte>> load_stored(int64_t number, std::span<std::byte> room, CachedChunks* kept) const {
+    const std::string path = path_of(number);
     struct stat status {};
-    if (::stat(path.c_str(), &status) != 0 && errno == ENOENT) return nullptr;
+    if (::stat(path.c_str(), &status) != 0 && errno == ENOENT) return std::nullopt;
     try {
       const ByteFile file(path, ByteFile::Mode::read);
-      const int64_t most = most_stored_bytes(block_bytes_);
-      if (file.size() > most)
+      if (file.size() > most_stored_bytes(block_bytes_))
         throw local::IoError(fmt::format("it has {} bytes, of a chunk of {}", file.size(), block_bytes_));
-      const std::span block(to, static_cast<size_t>(block_bytes_));
-      auto rest = scratch.subspan(static_cast<size_t>(local::align_up(block_bytes_, 64)));
-      const auto stored = rest.first(static_cast<size_t>(file.size()));
+      const auto stored = room.first(static_cast<size_t>(file.size()));
       file.read_at(0, stored);
       bytes_read_.fetch_add(file.size(), std::memory_order_relaxed);
       if (kept) kept->note_read(number, file.size());
-      decode(metadata_.codecs, stored, block, rest.subspan(static_cast<size_t>(most), static_cast<size_t>(2 * most)));
-      if (metadata_.info.dtype == local::DType::bool_) normalize_bools(block.data(), block_bytes_);
-      return block.data();
+      return stored;
     } catch (const local::IoError& error) {
-      throw local::IoError(fmt::format("'{}': damaged chunk '{}': {}", metadata_.info.object, path, error.what()));
+      refuse_chunk(number, error.what());
     }
+  }
+
+  // The chunk decoded at `to`, which may be the beginning of the scratch; null where it was never written.
+  const std::byte* load(int64_t number, std::byte* to, std::span<std::byte> scratch, CachedChunks* kept) const {
+    const auto most = static_cast<size_t>(most_stored_bytes(block_bytes_));
+    const auto rest = scratch.subspan(static_cast<size_t>(local::align_up(block_bytes_, 64)));
+    const auto stored = load_stored(number, rest.first(most), kept);
+    if (!stored) return nullptr;
+    const std::span block(to, static_cast<size_t>(block_bytes_));
+    try {
+      decode(metadata_.codecs, *stored, block, rest.subspan(most, 2 * most));
+    } catch (const local::IoError& error) {
+      refuse_chunk(number, error.what());
+    }
+    if (metadata_.info.dtype == local::DType::bool_) normalize_bools(block.data(), block_bytes_);
+    return block.data();
   }
 
   const Metadata metadata_;
@@ -175,6 +243,7 @@ class ZarrDataset final : public Dataset {
   const int64_t block_bytes_;
   const Dims spans_;
   const std::string folder_;
+  const std::unique_ptr<ZlibChunks> streams_;
   mutable std::atomic<int64_t> bytes_read_{0};
   AttachedChunks kept_;
 };

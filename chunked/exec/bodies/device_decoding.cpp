@@ -267,7 +267,7 @@ void DeviceDecoding::read(scheduler::TaskRun& run, std::span<std::byte> staging)
     if (count > 0) {
       stream.copy(streams, host_streams, count * static_cast<int64_t>(sizeof(EncodedStream)));
       local::stream_decoder(run.context.device.kind)
-          ->decode(local::StreamFormat::zlib, streams, count, statuses, chunks.on_host(), stream);
+          ->decode(layout.format, streams, count, statuses, io::decoder_on_host(layout.format), stream);
       stream.copy(host_statuses, statuses, count * static_cast<int64_t>(sizeof(StreamStatus)));
     }
     copy_out(members, decoded, run);

@@ -1,4 +1,4 @@
-// Deflate chunks that the device decodes are those that the host decodes; damage is found there too.
+// Compressed chunks that the device decodes are those that the host decodes; damage is found there too.
 #include "quarry/chunked/exec/bodies/device_decoding.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -154,6 +155,85 @@ TEST_P(DeviceDecodes, InBatches) {
   NdArray found;
   EXPECT_GT(decodes([&] { found = read("/bytes"); }), 1);
   EXPECT_TRUE(local::array_equal(found, expected));
+}
+
+// What quarry itself writes, of every format of streams.
+TEST_P(DeviceDecodes, EveryFormatOfStreams) {
+  using io::Filter;
+  const Filter shuffle{Filter::Kind::shuffle, 0, "shuffle"}, deflate{Filter::Kind::deflate, 5, "deflate"};
+  const auto zstd = [](int level) { return Filter{Filter::Kind::zstd, level, "zstd"}; };
+  const Filter check{Filter::Kind::fletcher32, 0, "fletcher32"}, lz4{Filter::Kind::lz4, 0, "lz4"};
+  struct Case {
+    std::string file;
+    std::vector<Filter> filters;
+    int version = 0;
+    bool by_device = true;
+  };
+  const Case cases[] = {
+      {"a.h5", {zstd(1)}},       {"b.h5", {shuffle, zstd(3)}},   {"c.h5", {shuffle, zstd(19), check}},
+      {"a.zarr", {zstd(3)}},     {"b.zarr", {shuffle, zstd(9)}}, {"c.zarr", {shuffle, deflate}},
+      {"d.zarr", {deflate}},     {"e.zarr", {zstd(3)}, 3},       {"f.zarr", {deflate}, 3, false},  // gzip
+      {"d.h5", {lz4}, 0, false}, {"g.zarr", {lz4}, 2, false},    {"h.zarr", {}, 2, false},
+  };
+  struct Values {
+    DType dtype;
+    Dims shape, chunk;
+  };
+  const Values values[] = {{DType::float32, {300, 257}, {64, 50}},   {DType::float64, {70001}, {7000}},
+                           {DType::uint8, {17, 18, 19}, {5, 18, 7}}, {DType::complex64, {90, 40}, {32, 32}},
+                           {DType::complex128, {90, 40}, {32, 32}},  {DType::bool_, {500}, {100}}};
+  const auto name_of = [&](const Case& one, const Values& of) {
+    return folder_ / (std::string(local::name(of.dtype)) + one.file);
+  };
+  const auto read_it = [](const std::string& file) { return (open_hdf5(file, "/x") * 1).to_host(); };
+  std::map<std::string, NdArray> expected;
+  start("host");
+  for (const Case& one : cases)
+    for (const Values& of : values) {
+      const NdArray plain = local::from_vector(values_of<double>(local::element_count(of.shape)), of.shape);
+      const std::string file = name_of(one, of);
+      store(file, {{"/x", Array::from_local(plain).astype(of.dtype)}},
+            {.chunks = of.chunk, .filters = one.filters, .version = one.version});
+      expected[file] = read_it(file);
+    }
+  start("device");
+  for (const Case& one : cases)
+    for (const Values& of : values) {
+      const std::string file = name_of(one, of);
+      SCOPED_TRACE(file);
+      NdArray found;
+      const int64_t times = decodes([&] { found = read_it(file); });
+      EXPECT_EQ(times > 0, one.by_device && of.dtype != DType::bool_);  // booleans are looked at
+      EXPECT_TRUE(local::array_equal(found, expected[file]));
+    }
+}
+
+// Arrays of Zarr: chunks that nobody wrote, a chunk that is damaged, one of another length.
+TEST_P(DeviceDecodes, FoldersOfChunks) {
+  start("host");
+  const NdArray values = local::from_vector(values_of<double>(200 * 100), Dims{200, 100});
+  const std::string file = folder_ / "x.zarr";
+  store(file, {{"/x", Array::from_local(values)}},
+        {.chunks = Dims{50, 50}, .filters = {{io::Filter::Kind::zstd, 3, "zstd"}}});
+  std::filesystem::remove(std::filesystem::path(file) / "x" / "1.1");
+  const NdArray expected = (open_hdf5(file, "/x") + 0.).to_host();
+  start("device");
+  NdArray found;
+  EXPECT_GT(decodes([&] { found = (open_hdf5(file, "/x") + 0.).to_host(); }), 0);
+  EXPECT_TRUE(local::array_equal(found, expected));
+
+  const std::string chunk = std::filesystem::path(file) / "x" / "2.0";
+  const auto refused = [&](const std::string& bytes, const char* reason) {
+    std::ofstream(chunk, std::ios::binary) << bytes;
+    EXPECT_THAT([&] { (open_hdf5(file, "/x") + 0.).to_host(); },
+                ::testing::ThrowsMessage<local::IoError>(AllOf(HasSubstr("2.0'"), HasSubstr(reason))));
+  };
+  refused("no frame at all", "its zstd stream is damaged");
+  refused("", "it decodes to fewer bytes than a chunk has");
+  refused(std::string(1 << 20, 'x'), "it has 1048576 bytes, of a chunk of 20000");
+  // An empty raw block of a frame that asks for dictionary 7.
+  refused(std::string("\x28\xb5\x2f\xfd\x21\x07\x00\x01\x00\x00", 10),
+          GetParam() == DeviceKind::cuda ? "its zstd stream needs a dictionary" : "zstd stream");
 }
 
 TEST_P(DeviceDecodes, OnlyWhatPays) {
