@@ -59,6 +59,8 @@ class Format {
   virtual std::unique_ptr<OutputFile> change(const std::string& file, const std::vector<ChangeSpec>& specs) const;
   // Whether arrays of such a file can be written with OutputFile::keep().
   virtual bool can_resume() const { return false; }
+  // Throws NotSupported, which names the file and the formats that can, where it cannot.
+  void check_resumable(const std::string& file) const;
   // Goes on with an output that was kept. Throws NotSupported; InvalidArgument where it, or the file that it is to
   // replace, is not any more what it was.
   virtual std::unique_ptr<OutputFile> resume(const std::string& file, const std::string& kept) const;

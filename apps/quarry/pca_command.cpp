@@ -131,9 +131,7 @@ int pca(const PcaOptions& options, Job& job) {
   // Filtered, they may be smaller.
   const double bytes = store_options.filters.empty() ? 8 * (2 * columns + 2 * k + k * columns + rows * k) : 0;
   job.on_root([&] {
-    const io::Format& format = io::format_to_write(output.file);
-    if (options.resume && !format.can_resume())
-      throw local::NotSupported(fmt::format("--resume: outputs of the format {} cannot be resumed", format.name()));
+    if (options.resume) io::format_to_write(output.file).check_resumable(output.file);
     check_output(output.file, paths, options.overwrite, options.resume ? 0 : bytes);  // what is kept has taken its room
   });
   job.note_inputs(std::vector<std::string>{options.input});

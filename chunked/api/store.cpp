@@ -336,6 +336,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
   bool resumed = false;
 
   check_dims(options.dims, items, format);
+  if (options.resume) format.check_resumable(file);
   std::vector<io::OutputSpec> specs;
   std::vector<Array> arrays;
   for (const auto& [item, fill_value] : items) {

@@ -236,9 +236,18 @@ std::vector<PlacedChunk> Writer::write_index(int64_t, std::span<const PlacedChun
 uint32_t Writer::checksum_written(const local::Region&) const { QUARRY_CHECK(false); }
 uint32_t Writer::checksum_written(const PlacedChunk&) const { QUARRY_CHECK(false); }
 
-std::string OutputFile::keep() { throw local::NotSupported("outputs of this format cannot be resumed"); }
-std::unique_ptr<OutputFile> Format::resume(const std::string& /*file*/, const std::string& /*kept*/) const {
-  throw local::NotSupported(fmt::format("{} outputs cannot be resumed", name()));
+void Format::check_resumable(const std::string& file) const {
+  if (can_resume()) return;
+  std::vector<std::string_view> others;
+  for (const Format* format : formats())
+    if (format->can_resume()) others.push_back(format->name());
+  throw local::NotSupported(fmt::format("'{}': outputs of the format {} cannot be resumed; those of {} can", file,
+                                        name(), fmt::join(others, ", ")));
+}
+std::string OutputFile::keep() { QUARRY_CHECK(false); }
+std::unique_ptr<OutputFile> Format::resume(const std::string& file, const std::string& /*kept*/) const {
+  check_resumable(file);
+  QUARRY_CHECK(false);
 }
 
 int64_t OutputFile::reserve(int64_t) { QUARRY_CHECK(false); }
