@@ -10,7 +10,9 @@
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/ordering.h"
 #include "quarry/chunked/api/selection.h"
+#include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/op/hash.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
 #include "quarry/local/ops/sorting/rows.h"
@@ -46,11 +48,27 @@ Sorted sorted_along(const Array& a, std::optional<int64_t> axis) {
 // What a task for a line has for each of its elements.
 int64_t item_bytes(const Array& x, DType result) { return local::itemsize(x.dtype()) + local::itemsize(result); }
 
+// Fewer lines in a chunk where a task for them would not fit the budget.
+Array in_fitting_chunks(const Array& lines, int axis, DType result) {
+  constexpr int64_t kTasks = 2;  // that are to fit
+  const int64_t room = Runtime::current().plan_bytes(), elements = local::element_count(lines.chunks().largest());
+  const int64_t task = algo::line_task_bytes(elements * item_bytes(lines, result), elements);
+  if (room == 0 || task <= room) return lines;
+  Dims others;
+  for (int d = 0; d < lines.ndim(); ++d)
+    if (d != axis) others.push_back(lines.shape()[d]);
+  const int64_t itemsize = local::itemsize(lines.dtype()), line = lines.shape()[axis];
+  const int64_t most = elements * itemsize / (kTasks * task / room + 1);
+  Dims chunk = auto_chunk(others, line * itemsize, std::nullopt, std::max<int64_t>(most, 1));
+  chunk.insert(axis, line);
+  return lines.rechunk(Grid::regular(lines.shape(), chunk));
+}
+
 // By tasks that hold whole lines.
 template <class F>
 Array by_lines(const char* function, const Sorted& sorted, DType result, uint64_t identity, F of_lines) {
   const auto& [array, axis] = sorted;
-  const Array lines = with_whole_axis(array, axis);
+  const Array lines = in_fitting_chunks(with_whole_axis(array, axis), axis, result);
   const expr::NodePtr& node = lines.node();
   return Array(algo::of_lines(
       function, op::Hash().add(identity).add(axis).value, result,

@@ -32,6 +32,11 @@ class Sort(CliTest):
             np.testing.assert_array_equal(self.read("s.h5", "y"), self.m[np.argsort(self.m[:, 2], kind="stable")])
             run("x.h5:/m", "--by", "-1", "--descending")
             np.testing.assert_array_equal(self.read("s.h5", "y"), self.m[np.argsort(-self.m[:, -1], kind="stable")])
+        wide = RANDOM.standard_normal((6000, 500))
+        self.write("w.h5", x=wide)
+        for memory in ["8MiB", "64MiB"]:  # many lines in a chunk
+            self.ok("sort", "w.h5:/x", "--axis", "0", "-o", "s.h5:/y", "--overwrite", "--memory", memory)
+            np.testing.assert_array_equal(self.read("s.h5", "y"), np.sort(wide, 0))
         self.ok("sort", "x.h5:/none", "-o", "n.h5")
         self.assertEqual(self.read("n.h5", "none").shape, (0, 3))
 
