@@ -1,4 +1,4 @@
-// quarry sort FILE:/PATH [--axis N | --by COLUMN] [--descending] -o OUT.h5[:/PATH]
+// quarry sort FILE:/PATH [--axis N | --by COLUMN] [--descending] [--resume] -o OUT.h5[:/PATH]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ struct SortOptions {
   CommonOptions common;
   std::string input, output;
   std::optional<int64_t> axis, by;
-  bool descending = false, overwrite = false;
+  bool descending = false, overwrite = false, resume = false;
 };
 
 Array open_array(const SortOptions& options) {
@@ -55,10 +55,11 @@ int sort_file(const SortOptions& options, Job& job) {
   const Array data = open_array(options);
   FileObject output = parse_output(options.output);
   if (output.object.empty() || output.object == "/") output.object = parse_file_object(options.input).object;
-  const ::quarry::StoreOptions store_options = options.common.store(options.overwrite);
+  ::quarry::StoreOptions store_options = options.common.store(options.overwrite);
+  store_options.resume = options.resume;
   const std::vector<std::string> paths{output.object};
   const double bytes =
-      store_options.filters.empty() ? static_cast<double>(data.nbytes()) : 0;  // filtered, it may be less
+      store_options.filters.empty() && !options.resume ? static_cast<double>(data.nbytes()) : 0;  // it may be less
   job.on_root([&] { check_output(output.file, paths, options.overwrite, bytes); });
   job.note_inputs(std::vector<std::string>{options.input});
   const std::string method = options.by ? fmt::format("{} rows by column {}", format_count(data.shape(0)), *options.by)
@@ -93,6 +94,7 @@ RunCommand add_sort_command(CLI::App& parser) {
       ->required()
       ->type_name("FILE[:/PATH]");
   command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
+  command->add_flag("--resume", options->resume, "Go on with what an earlier run of the same command has kept");
   add_common_options(*command, options->common);
   return [options, numbers, axis, by](int& argc, char**& argv) {
     if (axis->count() > 0) options->axis = numbers->first;

@@ -152,6 +152,18 @@ class Resumed(CliTest):
     def test_killed_npy(self):
         self.kill_and_resume("npy")
 
+    def test_sorts(self):
+        expected = np.sort(self.read("in.h5", "x"), 0)
+        arguments = ["sort", "in.h5:/x", "--axis", "0", "-o", "o.h5:/y", *COMMON]
+        for ranks, others in [(0, 2), (2, 0), (3, 1)]:
+            self.killed(arguments, ranks, self.random.uniform(0, 0.3))
+            if (self.dir / "o.h5").exists():  # it was killed too late
+                self.remove("o.h5")
+            self.ok(*arguments, ranks=others)
+            np.testing.assert_array_equal(self.read("o.h5", "y"), expected)
+            self.assertEqual(self.leftovers(), [])
+            self.remove("o.h5")
+
     def test_only_what_is_missing_is_done(self):
         """Half of the chunks are there when the run ends: those are not made again."""
         for layout, ranks in [("contiguous", 0), ("deflate", 0), ("deflate", 2), ("zarr", 0), ("zarr", 2), ("zarr_deflate", 2), ("npy", 2)]:
