@@ -10,8 +10,9 @@ namespace quarry {
 
 // What computing the arrays in one plan would run: a line for each stage (kind, shape, chunks, bytes that it reads from
 // files, makes, and takes for one task, its expression) with the stages and data that it reads and whether what follows
-// waits for all of its chunks; over all ranks chunks, tasks and bytes from and to files; the passes of the planner with
-// their times and what they changed; the least budget per rank and the given one. Collective.
+// waits for all of its chunks; over all ranks chunks, tasks, flops of products and decompositions, bytes from and to
+// files and between ranks; the passes of the planner with their times and what they changed; the least budget per rank
+// and the given one. Collective.
 std::string explain(std::span<const Array> arrays);
 std::string explain(const Array& array);
 

@@ -9,6 +9,7 @@
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/op/operator.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/chunked/tiles/program.h"
 
@@ -26,11 +27,13 @@ Array columns_of(const Array& x, int64_t count) { return arrange::part(x, 1, 0, 
 
 }  // namespace
 
-bool is_large(const Array& a, DType dtype) {
+bool is_large(const Array& a, DType dtype, int arrays) {
   constexpr int64_t kFew = 2;  // tiles along an axis, of which one device makes no less
   if (a.ndim() != 2 || a.size() == 0) return false;
   const int64_t n = std::max(a.shape(0), a.shape(1));
-  return n > kFew * tiles::tile_edge(n, dtype, /*together=*/1, /*room=*/0);
+  if (n > kFew * tiles::tile_edge(n, dtype, /*together=*/1, /*room=*/0)) return true;
+  const int64_t bytes = arrays * a.size() * local::itemsize(dtype), room = Runtime::current().plan_bytes();
+  return room > 0 && bytes + op::estimated_peak_bytes(bytes) > room;
 }
 
 bool is_tall(const Array& a, DType dtype) {

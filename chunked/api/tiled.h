@@ -11,9 +11,10 @@
 
 namespace quarry::linalg::tiled {
 
-// Whether a matrix is large enough for tiles: of several along an axis. Depends on shape, dtype and chunk_policy()
-// alone. False for stacks.
-bool is_large(const Array& a, DType dtype);
+// Whether a matrix is decomposed by tiles: of several along an axis, or where the local function does not fit the
+// budget, with so many arrays of the matrix's size as arguments and results. Depends on shape, dtype, chunk_policy()
+// and the budget. False for stacks.
+bool is_large(const Array& a, DType dtype, int arrays = 2);
 // Of a matrix with at least as many rows as columns, whether it is decomposed by blocks of rows.
 bool is_tall(const Array& a, DType dtype);
 
