@@ -243,6 +243,12 @@ inline Array cond(const Array& x, const Order& p) {
   if (const auto* text = std::get_if<std::string>(&*p)) return quarry::linalg::cond(x, text->c_str());
   return quarry::linalg::cond(x, std::get<double>(*p));
 }
+inline std::vector<Array> tsqr(const Array& data, bool compute_svd) {
+  const QRResult factors = quarry::linalg::tsqr(data);
+  if (!compute_svd) return {factors.Q, factors.R};
+  const SVDResult parts = svd(data, /*full_matrices=*/false);
+  return {parts.U, parts.S, parts.Vh};
+}
 inline std::vector<Array> lu(const Array& a, bool permute_l, bool, bool check_finite, bool p_indices) {
   return quarry::linalg::lu(a, permute_l, p_indices, check_finite);
 }

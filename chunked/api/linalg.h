@@ -86,6 +86,10 @@ inline Array qr(const Array& a, local::linalg::ROnly) { return std::get<Array>(q
 inline std::pair<Array, Array> qr(const Array& a, local::linalg::Raw) {
   return std::get<std::pair<Array, Array>>(qr(a, "raw"));
 }
+// dask.array.linalg's: the reduced qr() of a tall matrix, which is read once by blocks of rows, and of a wide one, R =
+// Q^H A. Throw InvalidArgument where `data` is no matrix, sfqr() also where it has more rows than columns.
+QRResult tsqr(const Array& data);
+QRResult sfqr(const Array& data);
 
 // auto [p, l, u] = lu(a), auto [pl, u] = lu(a, permute_l): P L U = a by partial pivoting, as scipy.linalg.lu.
 // check_finite: throws InvalidArgument for NaN and infinity.

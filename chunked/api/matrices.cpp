@@ -22,6 +22,7 @@
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/op/hash.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ndarray/trial.h"
 #include "quarry/local/ops/linalg/linalg.h"
@@ -139,12 +140,22 @@ bool exceeds_eigh(const Array& a, const std::optional<Subset>& subset = std::nul
   return is_large(a) && !spectral::eigh_fits(a.shape(0), computed_in(a.dtype()), subset);
 }
 bool exceeds_svd(const Array& a, bool with_vectors = true, bool full = false) {
-  return is_large(a) && !spectral::svd_fits(a.shape(), computed_in(a.dtype()), with_vectors, full);
+  constexpr int kArrays = 4;  // the matrix, U and V^H, one of which may be the larger square
+  const DType dtype = computed_in(a.dtype());
+  return tiled::is_large(a, dtype, kArrays) && !spectral::svd_fits(a.shape(), dtype, with_vectors, full);
 }
 
 // The array, whose computation throws InvalidArgument where it is not finite.
-Array finite(const Array& a, bool wanted) {
-  if (!wanted) return a;
+Array finite(const Array& given, bool wanted) {
+  if (!wanted) return given;
+  // A chunk, its copy and what the function takes for each: many of them in the budget.
+  constexpr int64_t kParts = 16;
+  const int64_t room = Runtime::current().plan_bytes() / kParts;
+  const int64_t chunk = largest_chunk_bytes(given.chunks(), local::itemsize(given.dtype()));
+  const Array a = room == 0 || chunk <= room || given.ndim() != 2
+                      ? given
+                      : given.rechunk({std::max<int64_t>(given.chunks().axis(0).largest() * room / chunk, 1),
+                                       given.chunks().axis(1).largest()});
   BlockOptions options;
   options.name = "check_finite";
   options.identity = op::Hash().add(std::string_view(options.name)).value;
@@ -363,6 +374,27 @@ QROutcome qr(const Array& a, std::string_view mode) {
   if (found.size() == 1) return found[0];
   if (mode == "raw") return std::pair(found[0], found[1]);
   return QRResult{found[0], found[1]};
+}
+
+namespace {
+
+void check_matrix(const char* function, const Array& data) {
+  if (data.ndim() != 2)
+    throw InvalidArgument(fmt::format("{}: data of shape {} is no matrix", function, local::to_string(data.shape())));
+}
+
+}  // namespace
+
+QRResult tsqr(const Array& data) {
+  check_matrix("tsqr", data);
+  return qr(data, reduced);
+}
+QRResult sfqr(const Array& data) {
+  check_matrix("sfqr", data);
+  if (data.shape(0) > data.shape(1))
+    throw InvalidArgument(fmt::format("sfqr: data of shape {} has more rows than columns, tsqr() takes it",
+                                      local::to_string(data.shape())));
+  return qr(data, reduced);
 }
 
 std::vector<Array> lu(const Array& a, bool permute_l, bool p_indices, bool check_finite) {

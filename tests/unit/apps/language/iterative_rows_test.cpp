@@ -89,6 +89,9 @@ TEST(IterativeRows, FindAFewValues) {
   EXPECT_THAT(shown("abs(linalg.svds(t, 1)[1] - linalg.svdvals(t)[0]).max() < 1e-10"), HasSubstr("True"));
   EXPECT_THAT(shown("abs(linalg.svd_compressed(a, 3, seed=2)[1] - linalg.svdvals(a)[:3]).max() < 1e-10"),
               HasSubstr("True"));
+  EXPECT_THAT(shown("abs(linalg.tsqr(a)[0] @ linalg.tsqr(a)[1] - a).max() < 1e-12"), HasSubstr("True"));
+  EXPECT_THAT(shown("abs(linalg.tsqr(a, compute_svd=True)[1] - linalg.svdvals(a)).max() < 1e-12"), HasSubstr("True"));
+  EXPECT_THAT(shown("abs(linalg.sfqr(a[:3])[0] @ linalg.sfqr(a[:3])[1] - a[:3]).max() < 1e-12"), HasSubstr("True"));
   EXPECT_THAT(shown("linalg.svd_compressed(a, 7)"), HasSubstr("k: 7 is not between 1 and 6"));
 }
 

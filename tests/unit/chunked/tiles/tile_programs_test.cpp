@@ -105,6 +105,39 @@ TEST_P(TilePrograms, HaveTheSameBitsInAnyBudget) {
   }
 }
 
+// A matrix of no more than two tiles goes by smaller ones where the budget is too small for the local function.
+class SmallBudgets : public ::testing::TestWithParam<local::DeviceKind> {};
+INSTANTIATE_TEST_SUITE_P(All, SmallBudgets,
+                         ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated,
+                                           local::DeviceKind::cuda),
+                         [](const auto& info) { return std::string(local::name(info.param)); });
+
+TEST_P(SmallBudgets, MatricesOfATileAreCut) {
+  if (!local::available(GetParam())) GTEST_SKIP() << "no device of kind " << local::name(GetParam());
+  const bool on_gpu = GetParam() == local::DeviceKind::cuda;
+  const int64_t n = on_gpu ? 3000 : 300;
+  RuntimeOptions options = testing::runtime_on(GetParam(), on_gpu ? "256MiB" : "3MiB");
+  if (GetParam() == local::DeviceKind::emulated) options.host_memory = "16MiB";
+  const Runtime runtime(options);
+  const local::NdArray a = testing::positive_definite(n, DType::float64),
+                       b = testing::random_matrix({n, 2}, DType::float64);
+  const Array given = Array::from_local(a).rechunk({n / 3, n / 3}), sides = Array::from_local(b);
+  const local::NdArray x = linalg::solve(given, sides).to_host();
+  testing::expect_small(local::matmul(a, x) - b, local::matmul(local::absolute(a), local::absolute(x)), "A X - B");
+  const auto expect_near = [&](const local::NdArray& found, const local::NdArray& wanted, const char* what) {
+    EXPECT_LT(testing::ratio(found - wanted, wanted, n), 30) << what;
+  };
+  const local::NdArray one = local::eye(n);
+  expect_near(local::matmul(linalg::inv(given).to_host(), a), one, "A^-1 A");
+  const auto [q, r] = linalg::qr(given);
+  expect_near(local::matmul(q.to_host(), r.to_host()), a, "Q R");
+  const auto [w, v] = linalg::eigh(given);
+  const local::NdArray vectors = v.to_host();
+  expect_near(local::matmul(vectors * w.to_host(), vectors.T()), a, "V W V^T");
+  const auto [u, s, vh] = linalg::svd(given);
+  expect_near(local::matmul(u.to_host() * s.to_host(), vh.to_host()), a, "U S V^T");
+}
+
 class TileErrors : public ::testing::TestWithParam<local::DeviceKind> {
  protected:
   void SetUp() override {
@@ -217,6 +250,23 @@ TEST_P(TileErrors, LeastSquaresOfTallMatrices) {
     EXPECT_EQ(rank.as_int64(), rank0.as_int64());
     EXPECT_TRUE(testing::close(s.to_host(), s0, 1e-9, 1e-9));
   }
+}
+
+TEST_P(TileErrors, DasksNamesForQr) {
+  const local::NdArray a = testing::random_matrix({90, 6}, DType::float64);
+  const auto expect = [](const linalg::QRResult& found, const local::NdArray& wanted) {
+    const local::NdArray q = found.Q.to_host(), r = found.R.to_host();
+    testing::expect_small(local::matmul(q, r) - wanted, wanted, "A - Q R");
+    EXPECT_TRUE(local::all(local::tril(r, -1) == 0).item<bool>());
+    const int64_t k = std::min(wanted.shape(0), wanted.shape(1));
+    EXPECT_EQ(q.shape(), (local::Dims{wanted.shape(0), k}));
+  };
+  expect(linalg::tsqr(testing::cut(a)), a);
+  expect(linalg::sfqr(testing::cut(a.T())), a.T());
+  expect(linalg::sfqr(testing::cut(a(local::Slice{0, 6, {}}))), a(local::Slice{0, 6, {}}));
+  EXPECT_THAT(message_of<local::InvalidArgument>([] { linalg::tsqr(ones({4})); }), HasSubstr("shape (4,)"));
+  EXPECT_THAT(message_of<local::InvalidArgument>([] { linalg::sfqr(ones({2, 2, 2})); }), HasSubstr("(2, 2, 2)"));
+  EXPECT_THAT(message_of<local::InvalidArgument>([] { linalg::sfqr(ones({4, 3})); }), HasSubstr("tsqr()"));
 }
 
 // NIST's statistical reference data sets Longley and Wampler1 to 5: coefficients that are certified.
