@@ -20,9 +20,9 @@
 
 namespace quarry::io {
 
-class Format;        // io/format.h
-class CachedChunks;  // io/chunk_cache.h
-class ZlibChunks;    // io/zlib_chunks.h
+class Format;         // io/format.h
+class CachedChunks;   // io/chunk_cache.h
+class EncodedChunks;  // io/encoded_chunks.h
 
 struct DatasetInfo {
   std::string file;    // path as given
@@ -93,7 +93,7 @@ class Dataset {
   virtual bool goes_through_again() const { return false; }
 
   // The chunks as they are stored, where a device can decode them; else null.
-  virtual const ZlibChunks* zlib_chunks() const { return nullptr; }
+  virtual const EncodedChunks* encoded_chunks() const { return nullptr; }
 };
 
 // One object of a file, for `quarry info`.

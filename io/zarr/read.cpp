@@ -7,6 +7,7 @@
 
 #include "quarry/io/byte_file.h"
 #include "quarry/io/chunk_cache.h"
+#include "quarry/io/encoded_chunks.h"
 #include "quarry/io/storage/bytes.h"
 #include "quarry/io/storage/objects.h"
 #include "quarry/io/storage/pieces.h"
@@ -15,7 +16,6 @@
 #include "quarry/io/zarr/format.h"
 #include "quarry/io/zarr/metadata.h"
 #include "quarry/io/zarr/nodes.h"
-#include "quarry/io/zlib_chunks.h"
 #include "quarry/local/base/detail.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
@@ -127,11 +127,11 @@ class ZarrDataset final : public Dataset {
     const std::shared_ptr<CachedChunks> kept = kept_.get();
     return kept && kept->reads().in_all > 1;
   }
-  const ZlibChunks* zlib_chunks() const override { return streams_.get(); }
+  const EncodedChunks* encoded_chunks() const override { return streams_.get(); }
 
  private:
   // For devices.
-  class Streams final : public ZlibChunks {
+  class Streams final : public EncodedChunks {
    public:
     Streams(const ZarrDataset& dataset, local::StreamFormat format, bool shuffled) : dataset_(dataset) {
       layout_ = {format, dataset.block_bytes_, most_stored_bytes(dataset.block_bytes_), shuffled};
@@ -157,7 +157,7 @@ class ZarrDataset final : public Dataset {
     Layout layout_;
   };
 
-  std::unique_ptr<ZlibChunks> make_streams() const {
+  std::unique_ptr<EncodedChunks> make_streams() const {
     const auto& codecs = metadata_.codecs;
     if (metadata_.fortran_order || metadata_.info.dtype == local::DType::bool_ || codecs.empty()) return nullptr;
     const bool is_shuffled = codecs.front().kind == Codec::Kind::shuffle && codecs.front().element > 1;
@@ -243,7 +243,7 @@ class ZarrDataset final : public Dataset {
   const int64_t block_bytes_;
   const Dims spans_;
   const std::string folder_;
-  const std::unique_ptr<ZlibChunks> streams_;
+  const std::unique_ptr<EncodedChunks> streams_;
   mutable std::atomic<int64_t> bytes_read_{0};
   AttachedChunks kept_;
 };

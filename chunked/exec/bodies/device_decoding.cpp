@@ -9,7 +9,7 @@
 #include "quarry/chunked/exec/bodies/batch.h"
 #include "quarry/chunked/exec/bodies/operand.h"
 #include "quarry/chunked/exec/device_pack.h"
-#include "quarry/io/zlib_chunks.h"
+#include "quarry/io/encoded_chunks.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/trace.h"
 #include "quarry/local/device/stream_decoding.h"
@@ -25,7 +25,7 @@ using local::StreamStatus;
 
 // A stream takes a device some fifteen times as long as a thread of the host, so that this many at once are faster than
 // the thread that waits for them. Sixteen threads keep a thousand under way, which is what a GPU is good at
-// (docs/adr/0047-devices-decode-deflate.md).
+// (docs/adr/0047-devices-decode-streams.md).
 constexpr int64_t kLeastStreams = 32;
 // Longer streams take a device seconds.
 constexpr int64_t kMostChunkBytes = int64_t{64} << 20;
@@ -35,7 +35,7 @@ constexpr int kMostAxes = local::kMaxDims - 1;
 int64_t aligned(int64_t bytes) { return align_up(bytes, local::kAllocationAlignment); }
 
 // What one chunk takes of the device's memory while its batch is decoded.
-int64_t bytes_of_chunk(const io::ZlibChunks::Layout& layout) {
+int64_t bytes_of_chunk(const io::EncodedChunks::Layout& layout) {
   return aligned(layout.chunk_bytes) + aligned(layout.stored_bytes) +
          static_cast<int64_t>(sizeof(EncodedStream) + sizeof(StreamStatus));
 }
@@ -44,7 +44,7 @@ int64_t bytes_of_chunk(const io::ZlibChunks::Layout& layout) {
 
 // What is copied of a decoded chunk.
 struct DeviceDecoding::Member {
-  io::ZlibChunks::Part part;
+  io::EncodedChunks::Part part;
   bool is_shuffled;
 };
 
@@ -86,7 +86,7 @@ DeviceDecoding::DeviceDecoding(const io::Dataset& dataset, const local::Region& 
     most[d] = std::min(most[d], chunk[d]);
   }
   for (const bool shuffled : {false, true}) {
-    if (shuffled && !dataset.zlib_chunks()->layout().shuffled) continue;
+    if (shuffled && !dataset.encoded_chunks()->layout().shuffled) continue;
     const Copy copy = copy_of(most, shuffled);
     copy_scratch_bytes_ = std::max(copy_scratch_bytes_, run_scratch_bytes(device, copy.program, copy.launch));
   }
@@ -94,10 +94,10 @@ DeviceDecoding::DeviceDecoding(const io::Dataset& dataset, const local::Region& 
 
 std::optional<DeviceDecoding> DeviceDecoding::of(const io::Dataset& dataset, const local::Region& region,
                                                  const local::Device& device, const DecodingPolicy& policy) {
-  const io::ZlibChunks* const chunks = dataset.zlib_chunks();
+  const io::EncodedChunks* const chunks = dataset.encoded_chunks();
   if (chunks == nullptr || policy.by == Decompress::host || region.elements() == 0) return std::nullopt;
   if (device.kind == local::DeviceKind::cpu || local::stream_decoder(device.kind) == nullptr) return std::nullopt;
-  const io::ZlibChunks::Layout& layout = chunks->layout();
+  const io::EncodedChunks::Layout& layout = chunks->layout();
   if (layout.chunk_bytes > kMostChunkBytes || region.ndim() > kMostAxes) return std::nullopt;
   const auto is_one = [](int64_t step) { return step == 1; };
   if (!std::all_of(region.step.begin(), region.step.end(), is_one)) return std::nullopt;
@@ -111,12 +111,12 @@ std::optional<DeviceDecoding> DeviceDecoding::of(const io::Dataset& dataset, con
 }
 
 int64_t DeviceDecoding::scratch_bytes() const {
-  return batch_ * bytes_of_chunk(dataset_->zlib_chunks()->layout()) + 4 * local::kAllocationAlignment +
+  return batch_ * bytes_of_chunk(dataset_->encoded_chunks()->layout()) + 4 * local::kAllocationAlignment +
          copy_scratch_bytes_;
 }
 
 int64_t DeviceDecoding::half_bytes(int64_t piece_bytes) const {
-  return std::max(aligned(piece_bytes), aligned(dataset_->zlib_chunks()->room_bytes()));
+  return std::max(aligned(piece_bytes), aligned(dataset_->encoded_chunks()->room_bytes()));
 }
 
 int64_t DeviceDecoding::staging_bytes(int64_t piece_bytes) const {
@@ -128,7 +128,7 @@ int64_t DeviceDecoding::staging_bytes(int64_t piece_bytes) const {
 // lies one after the other in a half goes in one copy.
 class DeviceDecoding::Load {
  public:
-  Load(const io::ZlibChunks& chunks, scheduler::TaskRun& run, std::span<std::byte> staging)
+  Load(const io::EncodedChunks& chunks, scheduler::TaskRun& run, std::span<std::byte> staging)
       : chunks_(chunks), stream_(*run.context.stream), half_bytes_(staging.size() / 2) {
     local::Backend& backend = local::backend(run.context.device.kind);
     for (size_t h = 0; h < 2; ++h) {
@@ -153,7 +153,7 @@ class DeviceDecoding::Load {
     const auto room_bytes = static_cast<size_t>(chunks_.room_bytes());
     if (used_ + room_bytes > half_bytes_) turn();
     const std::span<std::byte> room = halves_[now_].data.subspan(used_, room_bytes);
-    const io::ZlibChunks::Stored stored = chunks_.read(number, room);
+    const io::EncodedChunks::Stored stored = chunks_.read(number, room);
     const auto bytes = static_cast<int64_t>(stored.bytes.size());
     const auto next = static_cast<size_t>(aligned(stored.bytes.data() + bytes - halves_[now_].data.data()));
     if (!stored.is_stream) {
@@ -187,7 +187,7 @@ class DeviceDecoding::Load {
     used_ = begin_ = 0;
   }
 
-  const io::ZlibChunks& chunks_;
+  const io::EncodedChunks& chunks_;
   local::DeviceStream& stream_;
   const size_t half_bytes_;
   Half halves_[2];
@@ -196,7 +196,7 @@ class DeviceDecoding::Load {
 };
 
 void DeviceDecoding::copy_out(std::span<const Member> members, std::byte* decoded, scheduler::TaskRun& run) const {
-  const int64_t chunk_bytes = aligned(dataset_->zlib_chunks()->layout().chunk_bytes);
+  const int64_t chunk_bytes = aligned(dataset_->encoded_chunks()->layout().chunk_bytes);
   auto* const block = static_cast<std::byte*>(run.outputs[0].data);
   const auto dot = [](const Dims& a, const Dims& b) {
     int64_t sum = 0;
@@ -219,8 +219,8 @@ void DeviceDecoding::copy_out(std::span<const Member> members, std::byte* decode
 }
 
 void DeviceDecoding::read(scheduler::TaskRun& run, std::span<std::byte> staging) const {
-  const io::ZlibChunks& chunks = *dataset_->zlib_chunks();
-  const io::ZlibChunks::Layout& layout = chunks.layout();
+  const io::EncodedChunks& chunks = *dataset_->encoded_chunks();
+  const io::EncodedChunks::Layout& layout = chunks.layout();
   const auto batch = static_cast<size_t>(batch_);
   local::DeviceStream& stream = *run.context.stream;
   const auto allocate = [&](int64_t bytes) {
@@ -243,14 +243,15 @@ void DeviceDecoding::read(scheduler::TaskRun& run, std::span<std::byte> staging)
   std::vector<Member> members;
   std::vector<int64_t> numbers;  // of streams
   Load load(chunks, run, staging);
-  const std::vector<io::ZlibChunks::Part> parts = chunks.parts(region_);
+  const std::vector<io::EncodedChunks::Part> parts = chunks.parts(region_);
   for (size_t begin = 0; begin < parts.size() && !run.is_cancelled(); begin += batch) {
     members.clear();
     numbers.clear();
     load.begin(stored);
     {
       const local::TraceScope trace("read " + name, "read");
-      for (const io::ZlibChunks::Part& part : std::span(parts).subspan(begin, std::min(batch, parts.size() - begin))) {
+      for (const io::EncodedChunks::Part& part :
+           std::span(parts).subspan(begin, std::min(batch, parts.size() - begin))) {
         std::byte* const to = decoded + static_cast<int64_t>(members.size()) * aligned(layout.chunk_bytes);
         const std::optional<EncodedStream> encoded = load.bring(part.number, to);
         if (encoded) {

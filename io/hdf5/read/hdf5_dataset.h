@@ -10,11 +10,11 @@
 
 #include "quarry/io/chunk_cache.h"
 #include "quarry/io/dataset.h"
+#include "quarry/io/encoded_chunks.h"
 #include "quarry/io/hdf5/format.h"
 #include "quarry/io/hdf5/read/library_reader.h"
 #include "quarry/io/hdf5/stored.h"
 #include "quarry/io/storage/pieces.h"
-#include "quarry/io/zlib_chunks.h"
 
 namespace quarry::io::hdf5 {
 
@@ -37,7 +37,7 @@ class Hdf5Dataset final : public Dataset {
     const std::shared_ptr<CachedChunks> kept = kept_.get();
     return kept && kept->reads().in_all > 1;
   }
-  const ZlibChunks* zlib_chunks() const override { return streams_.get(); }
+  const EncodedChunks* encoded_chunks() const override { return streams_.get(); }
   const StoredDataset& stored() const { return stored_; }
 
  private:
@@ -59,7 +59,7 @@ class Hdf5Dataset final : public Dataset {
               std::span<std::byte> scratch) const;
   // Throws IoError, which names file, data set and chunk.
   [[noreturn]] void refuse_chunk(int64_t number, const char* reason) const;
-  std::unique_ptr<ZlibChunks> make_streams() const;
+  std::unique_ptr<EncodedChunks> make_streams() const;
 
   // Calls f(part, entry, bytes): entry null where the chunk is missing; bytes as stored, null where `whole` leaves
   // reading to f. Neighbours on disk are read together.
@@ -96,7 +96,7 @@ class Hdf5Dataset final : public Dataset {
   const local::Dims no_spans_;  // zeros: every element is the fill value
   const std::string how_;       // it is read, for traces
   std::unique_ptr<LibraryReader> library_;
-  std::unique_ptr<ZlibChunks> streams_;
+  std::unique_ptr<EncodedChunks> streams_;
   mutable std::mutex file_mutex_;  // no once_flag: a call_once() that throws never ends under ThreadSanitizer
   mutable std::shared_ptr<const ByteFile> file_;
   mutable std::atomic<int64_t> bytes_read_{0};

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/quarry.h"
-#include "quarry/io/zlib_chunks.h"
+#include "quarry/io/encoded_chunks.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/trace.h"
 #include "quarry/local/local.h"
@@ -259,8 +259,8 @@ TEST_P(DeviceDecodes, OnlyWhatPays) {
 TEST_P(DeviceDecodes, DamagedChunksAreNamed) {
   const Dims shape{400, 300};
   const auto stored = io::Dataset::open(file_, "/plain");
-  std::vector<std::byte> room(static_cast<size_t>(stored->zlib_chunks()->room_bytes()));
-  const io::ZlibChunks::Stored chunk = stored->zlib_chunks()->read(/*number=*/8, room);
+  std::vector<std::byte> room(static_cast<size_t>(stored->encoded_chunks()->room_bytes()));
+  const io::EncodedChunks::Stored chunk = stored->encoded_chunks()->read(/*number=*/8, room);
   ASSERT_TRUE(chunk.is_stream);
   std::string bytes;
   {

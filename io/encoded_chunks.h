@@ -13,9 +13,9 @@
 namespace quarry::io {
 
 // Of one data set. Thread-safe.
-class ZlibChunks {
+class EncodedChunks {
  public:
-  virtual ~ZlibChunks() = default;
+  virtual ~EncodedChunks() = default;
 
   struct Layout {
     local::StreamFormat format = local::StreamFormat::zlib;
@@ -53,7 +53,8 @@ class ZlibChunks {
 };
 
 // What parts() gives of a data set of that shape, in chunks of so many elements.
-std::vector<ZlibChunks::Part> parts_of(const local::Region& region, const local::Dims& shape, const local::Dims& chunk);
+std::vector<EncodedChunks::Part> parts_of(const local::Region& region, const local::Dims& shape,
+                                          const local::Dims& chunk);
 // Makes every element the one in `fill`.
 void fill_chunk(std::span<std::byte> chunk, std::span<const std::byte> fill);
 

@@ -1,4 +1,4 @@
-#include "quarry/io/zlib_chunks.h"
+#include "quarry/io/encoded_chunks.h"
 
 #include <fmt/format.h>
 
@@ -17,16 +17,16 @@
 
 namespace quarry::io {
 
-int64_t ZlibChunks::room_bytes() const {
+int64_t EncodedChunks::room_bytes() const {
   const int64_t bytes = std::max(layout().chunk_bytes, layout().stored_bytes);
   return local::align_up(bytes, local::kAllocationAlignment) + scratch_bytes();
 }
 
-std::vector<ZlibChunks::Part> parts_of(const local::Region& region, const local::Dims& shape,
-                                       const local::Dims& chunk) {
+std::vector<EncodedChunks::Part> parts_of(const local::Region& region, const local::Dims& shape,
+                                          const local::Dims& chunk) {
   const AscendingRegion ascending(region, shape);
   PartCursor cursor(ascending, shape, chunk);
-  std::vector<ZlibChunks::Part> parts;
+  std::vector<EncodedChunks::Part> parts;
   for (Part part; cursor.next(part);) parts.push_back({part.number, part.first, part.at, part.count});
   return parts;
 }

@@ -3,16 +3,16 @@
 
 #include <algorithm>
 
+#include "quarry/io/encoded_chunks.h"
 #include "quarry/io/hdf5/filters.h"
 #include "quarry/io/hdf5/read/hdf5_dataset.h"
 #include "quarry/io/storage/trace.h"
-#include "quarry/io/zlib_chunks.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/sizes.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::io::hdf5 {
-class Hdf5Dataset::Streams final : public ZlibChunks {
+class Hdf5Dataset::Streams final : public EncodedChunks {
  public:
   Streams(const Hdf5Dataset& dataset, const StreamFilters& filters) : dataset_(dataset) {
     layout_ = {filters.format, dataset.block_bytes_, dataset.stored_.storage.index.largest(), filters.shuffled != 1};
@@ -63,7 +63,7 @@ class Hdf5Dataset::Streams final : public ZlibChunks {
   Layout layout_;
 };
 
-std::unique_ptr<ZlibChunks> Hdf5Dataset::make_streams() const {
+std::unique_ptr<EncodedChunks> Hdf5Dataset::make_streams() const {
   const Storage& storage = stored_.storage;
   const bool plain = dense() && storage.bits.precision == 0 && storage.array_axes == 0 && record_ == item_ && !bools_;
   if (storage.kind != Storage::Kind::chunked || library_ || !plain) return nullptr;
