@@ -59,6 +59,14 @@ class ReadsOfChunks(CliTest):
                     self.assertEqual("on the device" in (self.dir / "t.json").read_text(), "mean" not in expression)
         self.fails(2, "expected auto, host or device", "eval", "sum(x)", "-i", "x=z.h5:/x", "--decompress", "gpu")
 
+    def test_a_device_decodes_zstd_and_folders(self):
+        for file, filters, *more in ("zstd.h5", "shuffle,zstd:3"), ("zstd.zarr", "shuffle,zstd:3"), ("zlib.zarr", "deflate:4"), ("3.zarr", "zstd:9", "--out-zarr", 3):
+            with self.subTest(file=file):
+                self.ok("convert", "z.h5:/x", "-o", f"{file}:/x", "--out-filter", filters, "--out-chunks", "100,100", *more)
+                self.ok("eval", "x * 2", "-i", f"x={file}:/x", "-o", "o.h5", "--overwrite", "--device", "emulated", "--decompress", "device", "--trace", "t.json")
+                np.testing.assert_array_equal(self.read("o.h5"), self.x * 2)
+                self.assertIn("on the device", (self.dir / "t.json").read_text())
+
     def test_around_the_page_cache(self):
         x = np.random.default_rng(1).standard_normal((1000, 1000))
         with h5py.File(self.dir / "c.h5", "w") as file:
