@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "quarry/io/dataset.h"
-#include "quarry/local/device/stream_decoding.h"
+#include "quarry/io/encoded_chunks.h"
 
 namespace quarry::io::hdf5 {
 
