@@ -32,8 +32,10 @@ bool is_large(const Array& a, DType dtype, int arrays) {
   if (a.ndim() != 2 || a.size() == 0) return false;
   const int64_t n = std::max(a.shape(0), a.shape(1));
   if (n > kFew * tiles::tile_edge(n, dtype, /*together=*/1, /*room=*/0)) return true;
-  const int64_t bytes = arrays * a.size() * local::itemsize(dtype), room = Runtime::current().plan_bytes();
-  return room > 0 && bytes + op::estimated_peak_bytes(bytes) > room;
+  // Smaller ones stay whole in any budget, so that their bits do not depend on it.
+  constexpr int64_t kLeastBytes = 256 << 10;
+  const int64_t one = a.size() * local::itemsize(dtype), bytes = arrays * one, room = Runtime::current().plan_bytes();
+  return one > kLeastBytes && room > 0 && bytes + op::estimated_peak_bytes(bytes) > room;
 }
 
 bool is_tall(const Array& a, DType dtype) {

@@ -12,8 +12,8 @@
 namespace quarry::linalg::tiled {
 
 // Whether a matrix is decomposed by tiles: of several along an axis, or where the local function does not fit the
-// budget, with so many arrays of the matrix's size as arguments and results. Depends on shape, dtype, chunk_policy()
-// and the budget. False for stacks.
+// budget, with so many arrays of the matrix's size as arguments and results: one of more than 256 KiB. Depends on
+// shape, dtype, chunk_policy() and the budget. False for stacks.
 bool is_large(const Array& a, DType dtype, int arrays = 2);
 // Of a matrix with at least as many rows as columns, whether it is decomposed by blocks of rows.
 bool is_tall(const Array& a, DType dtype);

@@ -116,7 +116,7 @@ TEST_P(SmallBudgets, MatricesOfATileAreCut) {
   if (!local::available(GetParam())) GTEST_SKIP() << "no device of kind " << local::name(GetParam());
   const bool on_gpu = GetParam() == local::DeviceKind::cuda;
   const int64_t n = on_gpu ? 3000 : 300;
-  RuntimeOptions options = testing::runtime_on(GetParam(), on_gpu ? "256MiB" : "3MiB");
+  RuntimeOptions options = testing::runtime_on(GetParam(), on_gpu ? "320MiB" : "3MiB");
   if (GetParam() == local::DeviceKind::emulated) options.host_memory = "16MiB";
   const Runtime runtime(options);
   const local::NdArray a = testing::positive_definite(n, DType::float64),
