@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -49,18 +48,6 @@ class SavedPasses {
   const std::string output_;
   bool has_kept_ = false;
 };
-
-// The matrix of columns^2 entries, its eigenvectors and the solver's workspace have to be on one device.
-[[noreturn]] void explain_budget(const local::BudgetError& error, int64_t columns, int64_t given) {
-  const double fitting =
-      static_cast<double>(columns) * std::sqrt(static_cast<double>(given) / static_cast<double>(error.least_bytes()));
-  throw local::BudgetError(
-      fmt::format("{} columns do not fit: the {} x {} matrix, its eigenvectors and the solver's workspace need {} on "
-                  "one device, the budget is {}; --memory {}B would do, or about {} columns",
-                  columns, columns, columns, format_bytes(error.least_bytes()), format_bytes(given),
-                  error.least_bytes(), format_count(static_cast<int64_t>(fitting))),
-      error.least_bytes());
-}
 
 Array open_matrix(const PcaOptions& options) {
   const FileObject input = parse_file_object(options.input);
@@ -168,18 +155,13 @@ int pca(const PcaOptions& options, Job& job) {
   job.note_plan("components", std::vector<Array>{planned.variance, planned.ratio, planned.components},
                 /*write=*/false);
   Components components;
-  try {
-    if (std::optional<Components> small = small_side_components(z, options.components, keep)) {
-      components = std::move(*small);
-    } else {
-      const Components large = principal_components(z, options.components);
-      const std::vector<Array> wanted{large.variance, large.ratio, large.components};
-      const std::vector<Array> kept = keep ? keep("components", wanted) : persist(wanted);
-      components = {kept[0], kept[1], kept[2]};
-    }
-  } catch (const local::BudgetError& error) {
-    if (has_small_side(z, options.components)) throw;
-    explain_budget(error, data.shape(1), job.runtime().memory_bytes());
+  if (std::optional<Components> small = small_side_components(z, options.components, keep)) {
+    components = std::move(*small);
+  } else {
+    const Components large = principal_components(z, options.components);
+    const std::vector<Array> wanted{large.variance, large.ratio, large.components};
+    const std::vector<Array> kept = keep ? keep("components", wanted) : persist(wanted);
+    components = {kept[0], kept[1], kept[2]};
   }
 
   job.step("3/3 scores");

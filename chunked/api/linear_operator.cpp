@@ -23,7 +23,6 @@ namespace quarry::sparse::linalg {
 namespace {
 
 using namespace compose;
-using local::operator""_op;
 using local::NotSupported;
 
 void check_operand(const char* function, const Array& x, int64_t extent, bool vector) {
@@ -202,7 +201,7 @@ LinearOperator division_by(const Array& diagonal, const Dims& shape, const AxisC
   const std::vector<Array> made =
       persist(std::vector<Array>{reciprocal(where(d == 0, constant({}, 1, dtype), d)), any(d == 0)});
   if (made[1].item<bool>()) throw local::LinAlgError("jacobi: the diagonal has a zero");
-  const Array factors = made[0];
+  const Array& factors = made[0];
   return LinearOperator(
       shape, [factors](const Array& x) { return x * factors; },
       [factors](const Array& x) { return x * conjugated(factors); }, dtype);
@@ -226,7 +225,7 @@ LinearOperator inverses_of(const Array& blocks, const Dims& shape, const AxisChu
   const Array inverses =
       map_blocks(
           [square_part](const NdArray& x) {
-            const NdArray result = x.copy();
+            NdArray result = x.copy();
             square_part(result).assign(local::ops::inv(square_part(x)));
             return result;
           },

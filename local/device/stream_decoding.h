@@ -37,8 +37,8 @@ class StreamDecoder {
   virtual ~StreamDecoder() = default;
   // Decodes a stream on the host, as a device in host memory does. Throws nothing.
   using OnHost = StreamStatus (*)(const EncodedStream& stream);
-  // Queues the decoding of streams of a format, of which the descriptions lie on the device, and so do the statuses that
-  // are written. What a damaged stream leaves in its room is unspecified; nothing else is read or written.
+  // Queues the decoding of streams of a format, of which the descriptions lie on the device, and so do the statuses
+  // that are written. What a damaged stream leaves in its room is unspecified; nothing else is read or written.
   virtual void decode(StreamFormat format, const EncodedStream* streams, int64_t count, StreamStatus* statuses,
                       OnHost on_host, detail::DeviceStream& stream) = 0;
 };

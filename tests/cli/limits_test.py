@@ -33,8 +33,8 @@ class Limits(CliTest):
         if result.status == 0:
             self.assertEqual(result.errors(), [], what)
             return True, result
-        if ranks and "quarry:" not in result.err and re.search("mca_|MPI_INIT|opal_show_help", result.err):
-            return False, result  # Open MPI's components, before the program does anything
+        if ranks and "quarry:" not in result.err and re.search("mca_|MPI_INIT|opal_show_help|Signal: ", result.err):
+            return False, result  # Open MPI's components or PMIx's thread, before the program says a word
         if "Fatal glibc error: failed to register TLS destructor: out of memory" in result.err:
             return False, result  # the C library ends the process itself, where it has no room for what it notes of a thread
         self.assertNotRegex(result.err, "terminate called|Signal: |Segmentation", what)
