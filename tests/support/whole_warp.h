@@ -4,13 +4,12 @@
 
 #include <ucontext.h>
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <vector>
 
-#define __device__
+#include "tests/support/warp_intrinsics.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -110,19 +109,6 @@ T __shfl_sync(unsigned /*mask*/, T value, int lane) {
 template <class T>
 T __shfl_xor_sync(unsigned /*mask*/, T value, int distance) {
   return Warp::instance().values(value)[threadIdx.x ^ static_cast<uint32_t>(distance)];
-}
-inline int __ffs(int value) { return value == 0 ? 0 : std::countr_zero(static_cast<unsigned>(value)) + 1; }
-inline int __clz(int value) { return std::countl_zero(static_cast<unsigned>(value)); }
-inline int __popc(unsigned value) { return std::popcount(value); }
-inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t count) {
-  return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (count & 31));
-}
-inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, uint32_t count) {
-  return static_cast<uint32_t>((uint64_t{high} << 32 | low) << (count & 31) >> 32);
-}
-template <class T>
-T __ldg(const T* from) {
-  return *from;
 }
 
 }  // namespace
