@@ -161,6 +161,11 @@ class AttachedChunks {
     const std::lock_guard lock(mutex_);
     return chunks_;
   }
+  // Whether a run reads the data set more than once.
+  bool go_through_again() const {
+    const std::shared_ptr<CachedChunks> chunks = get();
+    return chunks && chunks->reads().in_all > 1;
+  }
 
  private:
   mutable std::mutex mutex_;

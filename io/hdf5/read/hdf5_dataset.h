@@ -33,10 +33,7 @@ class Hdf5Dataset final : public Dataset {
   int64_t bytes_read() const override { return bytes_read_; }
   int64_t decoded_chunk_bytes() const override { return filtered() && !library_ ? block_bytes_ : 0; }
   void keep_chunks(const std::shared_ptr<CachedChunks>& chunks) override { kept_.attach(chunks); }
-  bool goes_through_again() const override {
-    const std::shared_ptr<CachedChunks> kept = kept_.get();
-    return kept && kept->reads().in_all > 1;
-  }
+  bool goes_through_again() const override { return kept_.go_through_again(); }
   const EncodedChunks* encoded_chunks() const override { return streams_.get(); }
   const StoredDataset& stored() const { return stored_; }
 
