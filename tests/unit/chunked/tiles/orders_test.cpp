@@ -7,9 +7,11 @@
 #include <random>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "quarry/chunked/algo/tile_program.h"
+#include "quarry/chunked/tiles/serial.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/runtime_on.h"
 #include "tests/support/tile_rows.h"
@@ -19,33 +21,17 @@ namespace {
 
 using testing::NdArray;
 using testing::NdArrays;
-using tiles::Tiles;
 using tiles::Use;
 
 bool same_bits(const NdArray& a, const NdArray& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          std::memcmp(a.copy().raw(), b.copy().raw(), static_cast<size_t>(a.nbytes())) == 0;
 }
-NdArray part_of(const NdArray& whole, const Region& box) {
-  const auto along = [&](int d) { return local::Slice{box.start[d], box.start[d] + box.count[d], std::nullopt}; };
-  return whole[{along(0), along(1)}];
-}
 
-class Shuffled final : public tiles::Program {
+class Shuffled final : public tiles::WholeProgram {
  public:
-  Shuffled(const op::Call& call, const NdArrays& arguments) : call_(call), arguments_(arguments) {}
-
-  Tiles argument(int number) override {
-    return add(call_.arguments[static_cast<size_t>(number)], &arguments_[static_cast<size_t>(number)]);
-  }
-  Tiles result(int output) override { return add_result(output, nullptr); }
-  Tiles result_from(int output, int argument) override {
-    return add_result(output, &arguments_[static_cast<size_t>(argument)]);
-  }
-  Tiles workspace(const op::ArraySpec& spec) override { return add(spec, nullptr); }
-  Tiles workspace_from(int argument) override { return this->argument(argument); }
-
   using Program::task;
+  using WholeProgram::WholeProgram;
   void task(const tiles::TileKernel& kernel, std::span<const Use> uses, tiles::Parameters parameters,
             tiles::Urgency /*urgency*/) override {
     const size_t number = tasks_.size();
@@ -91,22 +77,7 @@ class Shuffled final : public tiles::Program {
     return moved;
   }
 
-  NdArrays results() const {
-    NdArrays all;
-    for (const op::ArraySpec& output : call_.outputs) all.emplace_back(output.shape, output.dtype);
-    for (const auto& [output, number] : results_) {
-      const Matrix& matrix = matrices_[number];
-      for (int64_t i = 0; i < matrix.grid.count(); ++i)
-        part_of(all[static_cast<size_t>(output)], matrix.grid.chunk(i)).assign(matrix.tiles[static_cast<size_t>(i)]);
-    }
-    return all;
-  }
-
  private:
-  struct Matrix {
-    Grid grid;
-    NdArrays tiles;
-  };
   struct Task {
     const tiles::TileKernel* kernel;
     std::vector<Use> uses;
@@ -118,54 +89,25 @@ class Shuffled final : public tiles::Program {
     int64_t writer = -1;
     std::vector<size_t> readers;
   };
-  using Place = std::pair<size_t, size_t>;
+  using Place = std::tuple<int, int64_t, int64_t>;
 
-  Place place(const Use& use) const {
-    const auto number = static_cast<size_t>(use.tile.matrix);
-    return {number, static_cast<size_t>(matrices_[number].grid.flat(Dims{use.tile.row, use.tile.column}))};
-  }
-  NdArray& tile(const Use& use) {
-    const auto [number, index] = place(use);
-    return matrices_[number].tiles[index];
-  }
+  static Place place(const Use& use) { return {use.tile.matrix, use.tile.row, use.tile.column}; }
 
   void execute(const Task& task) {
-    NdArrays given, kept;
-    for (const Use& use : task.uses) {
+    NdArrays given = arrays_of(task.uses), kept;
+    for (size_t i = 0; i < given.size(); ++i) {
+      const Use::Mode mode = task.uses[i].mode;
       // What is to be written holds nothing that could be read.
-      if (use.mode == Use::Mode::write) tile(use).fill(local::nan);
-      given.push_back(use.mode == Use::Mode::read ? tile(use).as_read_only() : tile(use));
-      kept.push_back(use.mode == Use::Mode::read ? tile(use).copy() : NdArray());
+      if (mode == Use::Mode::write) given[i].fill(local::nan);
+      kept.push_back(mode == Use::Mode::read ? given[i].copy() : NdArray());
     }
     task.kernel->run(given, task.parameters);
     for (size_t i = 0; i < task.uses.size(); ++i) {
       if (task.uses[i].mode != Use::Mode::read) continue;
-      EXPECT_TRUE(same_bits(tile(task.uses[i]), kept[i])) << task.kernel->name << " changes what it only reads";
+      EXPECT_TRUE(same_bits(given[i], kept[i])) << task.kernel->name << " changes what it only reads";
     }
   }
 
-  Tiles add(const op::ArraySpec& spec, const NdArray* begins_as) {
-    Matrix matrix{spec.grid, {}};
-    for (int64_t i = 0; i < spec.grid.count(); ++i) {
-      matrix.tiles.emplace_back(spec.grid.chunk_shape(i), spec.dtype);
-      if (begins_as != nullptr)
-        matrix.tiles.back().assign(part_of(*begins_as, spec.grid.chunk(i)));
-      else if (!local::is_integer(spec.dtype))
-        matrix.tiles.back().fill(local::nan);
-    }
-    matrices_.push_back(std::move(matrix));
-    const Dims counts = spec.grid.counts();
-    return {static_cast<int>(matrices_.size()) - 1, counts[0], counts[1]};
-  }
-  Tiles add_result(int output, const NdArray* begins_as) {
-    results_.emplace_back(output, matrices_.size());
-    return add(call_.outputs[static_cast<size_t>(output)], begins_as);
-  }
-
-  const op::Call& call_;
-  const NdArrays& arguments_;
-  std::vector<Matrix> matrices_;
-  std::vector<std::pair<int, size_t>> results_;  // (output, matrix)
   std::vector<Task> tasks_;
   std::map<Place, Touched> touched_;
 };
