@@ -279,11 +279,15 @@ std::optional<double> measure_fresh() {
   return (processor_seconds() - begin) / static_cast<double>(kFileBytes);
 }
 
-// Of a file in the folder for spilled data: pages are read from the cache and written there by the thread itself;
-// `sync` is what the disk takes then.
-std::optional<double> measure_file(const std::string& directory, Work::Kind kind) {
+bool is_of_files(Work::Kind kind) {
+  return kind == Work::Kind::read || kind == Work::Kind::write || kind == Work::Kind::sync;
+}
+
+// All of is_of_files(), by one file in the folder for spilled data: pages are written to the cache and read from it by
+// the thread itself; `sync` is what the disk takes between. False where there is no room for it.
+bool measure_files(const std::string& directory, plan::Rates& rates) {
   const int file = local::open_nameless_file(directory, "rates");
-  if (file < 0) return std::nullopt;
+  if (file < 0) return false;
   std::vector<char> data(kFileBytes, 1);
   bool whole = true;
   const auto transfer = [&](auto call) {
@@ -294,24 +298,24 @@ std::optional<double> measure_file(const std::string& directory, Work::Kind kind
       at += n;
     }
   };
-  // The file grows, as outputs do.
-  double begin = processor_seconds();
-  transfer([&](int64_t at, size_t n) { return pwrite(file, data.data() + at, n, at); });
-  double seconds = processor_seconds() - begin;
-  if (kind == Work::Kind::read) {
-    seconds =
-        seconds_of_call([&] { transfer([&](int64_t at, size_t n) { return pread(file, data.data() + at, n, at); }); });
-  } else if (kind == Work::Kind::sync) {
-    begin = wall_seconds();
-    fdatasync(file);
-    seconds = wall_seconds() - begin;
-  }
+  const auto write = [&] { transfer([&](int64_t at, size_t n) { return pwrite(file, data.data() + at, n, at); }); };
+  const auto read = [&] { transfer([&](int64_t at, size_t n) { return pread(file, data.data() + at, n, at); }); };
+  // The file grows, as outputs do: once.
+  const double begin = processor_seconds();
+  write();
+  const double write_seconds = processor_seconds() - begin, begin_sync = wall_seconds();
+  fdatasync(file);
+  const double sync_seconds = wall_seconds() - begin_sync, read_seconds = seconds_of_call(read);
   close(file);
-  if (!whole) return std::nullopt;
-  return seconds / static_cast<double>(kFileBytes);
+  if (!whole) return false;
+  const std::pair<Work::Kind, double> found[] = {
+      {Work::Kind::read, read_seconds}, {Work::Kind::write, write_seconds}, {Work::Kind::sync, sync_seconds}};
+  for (const auto& [kind, seconds] : found)
+    rates.set(Work{.kind = kind}.name(), seconds / static_cast<double>(kFileBytes));
+  return true;
 }
 
-std::optional<double> measure(const Work& work, const std::string& directory) {
+std::optional<double> measure(const Work& work) {
   switch (work.kind) {
     case Work::Kind::ufunc:
       return measure_ufunc(work);
@@ -323,14 +327,13 @@ std::optional<double> measure(const Work& work, const std::string& directory) {
       return measure_call(work);
     case Work::Kind::copy:
       return measure_copy();
-    case Work::Kind::read:
-    case Work::Kind::write:
-    case Work::Kind::sync:
-      return measure_file(directory, work.kind);
     case Work::Kind::fresh:
       return measure_fresh();
     case Work::Kind::decode:
       return work.dataset == nullptr ? std::nullopt : measure_decode(*work.dataset);
+    case Work::Kind::read:
+    case Work::Kind::write:
+    case Work::Kind::sync:
     case Work::Kind::task:
       return std::nullopt;
   }
@@ -381,7 +384,11 @@ void measure_rates(plan::Rates& rates, std::span<const plan::Stage> stages, cons
     const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
     if (rates.is_known(name) || spent > most_seconds || !tried.insert(name).second) return;
     try {
-      const std::optional<double> seconds = measure(work, runtime.options().spill_dir);
+      if (is_of_files(work.kind)) {
+        any |= measure_files(runtime.options().spill_dir, rates);
+        return;
+      }
+      const std::optional<double> seconds = measure(work);
       if (!seconds) return;
       rates.set(name, *seconds);
       any = true;
