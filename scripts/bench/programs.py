@@ -51,6 +51,18 @@ def median_seconds(call, synchronize=lambda: None, each=0.04, most_calls=1000, b
     return statistics.median(batch(count) for _ in range(batches))
 
 
+def medians_in_turn(rounds, *measures):
+    """Of each measure, all of them in turn; a first round is not counted: it compiles kernels and fills the page cache."""
+    found = [[measure() for measure in measures] for _ in range(rounds + 1)][1:]
+    return [statistics.median(column) for column in zip(*found)]
+
+
+def pread_rate(build, path, threads, **how):
+    """Bytes per second of threads that do nothing but pread the file, with the best size of blocks."""
+    command = [f"{build}/bin/bench_pread", str(path), str(threads)]
+    return max(float(subprocess.check_output([*command, str(1 << log)], **how)) for log in range(18, 24))
+
+
 class Ended(Exception):
     """A co-process that ended, or was ended because it took too long."""
 
