@@ -134,6 +134,9 @@ Array lifted(const Array& rows, const Array& z) {
   return with_positive_peaks(long_rows / sqrt(sum(square(long_rows), 1, {.keepdims = true})));
 }
 
+// Whether the small side is to be tried for so many components.
+bool has_small_side(const Array& z, int64_t k) { return z.shape(0) < z.shape(1) && k < z.shape(0); }
+
 }  // namespace
 
 Components principal_components(const Array& z, int64_t k) {

@@ -54,8 +54,6 @@ Components principal_components(const Array& z, int64_t k);
 // The same by the small side; none where it would not do: as many components as rows, or one of too small a variance.
 // Blocking, collective; `variance`, `ratio` and `components` are kept.
 std::optional<Components> small_side_components(const Array& z, int64_t k, const Keep& keep);
-// Whether the small side is to be tried for so many components.
-inline bool has_small_side(const Array& z, int64_t k) { return z.shape(0) < z.shape(1) && k < z.shape(0); }
 // What computes them, lazy: for --plan.
 Components planned_components(const Array& z, int64_t k);
 Array scores(const Array& z, const Components& components);
