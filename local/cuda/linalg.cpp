@@ -7,6 +7,7 @@
 #include <bit>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "quarry/local/base/error.h"
@@ -45,13 +46,14 @@ namespace quarry::local::mirror {
 struct Params { int64_t s[4]; };
 template <class T> QUARRY_FN T conj(T x) { return x; }
 template <class T> QUARRY_FN cx<T> conj(cx<T> x) { return {x.re, -x.im}; }
-// A block copies the tile at (by, bx) below the diagonal to (bx, by): column-major, lower to upper.
+// A block copies a tile of one triangle to the other: column-major, from the lower one or the upper one.
 template <class T> QUARRY_FN void mirror(const Params& p) {
   __shared__ T tile[32][33];
   T* const a = reinterpret_cast<T*>(p.s[0]);
-  const int64_t n = p.s[1], ld = p.s[2], tiles = p.s[3];
+  const int64_t n = p.s[1], ld = p.s[2], tiles = (n + 31) / 32;
+  const bool from_lower = p.s[3] != 0;
   const int64_t bx = blockIdx.x % tiles, by = blockIdx.x / tiles;
-  if (by < bx) return;
+  if (from_lower ? by < bx : by > bx) return;
   const int tx = threadIdx.x % 32, ty = threadIdx.x / 32;
   for (int k = 0; k < 32; k += 8) {
     const int64_t row = by * 32 + tx, column = bx * 32 + ty + k;
@@ -60,7 +62,7 @@ template <class T> QUARRY_FN void mirror(const Params& p) {
   __syncthreads();
   for (int k = 0; k < 32; k += 8) {
     const int64_t row = bx * 32 + tx, column = by * 32 + ty + k;
-    if (row < n && column < n && row < column) a[row + column * ld] = conj(tile[tx][ty + k]);
+    if (row < n && column < n && (from_lower ? row < column : row > column)) a[row + column * ld] = conj(tile[tx][ty + k]);
   }
 }
 extern "C" __global__ void __launch_bounds__(256) mirror_2(const __grid_constant__ Params p) { mirror<uint16_t>(p); }
@@ -104,11 +106,13 @@ size_t mirror_kernel(DType dtype) {
   }
 }
 
-void mirror_lower(DType dtype, void* data, int64_t n, int64_t ld, CudaStream& stream) {
+// Of a column-major matrix.
+void mirror(DType dtype, cublasFillMode_t from, void* data, int64_t n, int64_t ld, CudaStream& stream) {
   if (n < 2) return;
   constexpr int64_t kMirrorTile = 32;  // of the kernel
   const int64_t tiles = ceil_divide(n, kMirrorTile);
-  std::vector<int64_t> slots = {static_cast<int64_t>(reinterpret_cast<intptr_t>(data)), n, ld, tiles};
+  std::vector<int64_t> slots = {static_cast<int64_t>(reinterpret_cast<intptr_t>(data)), n, ld,
+                                from == CUBLAS_FILL_MODE_LOWER ? 1 : 0};
   launch_kernel(helpers(stream.device().index).kernel(mirror_kernel(dtype)), tiles * tiles, 1, kBlockThreads, slots,
                 stream);
 }
@@ -149,9 +153,25 @@ int64_t library_bytes(const Syrk& task) {
   return workspace_bytes(task.dtype, task.a.columns, task.a.columns, task.a.rows);
 }
 
+// A product of a large matrix with its own conjugate transpose, of which one triangle need not be computed.
+std::optional<Syrk> half_of(const Gemm& task) {
+  constexpr int64_t kWorthwhile = 1024;
+  const auto& [dtype, alpha, a, b, beta, c, conjugate_a, conjugate_b, precision] = task;
+  if (a.data != b.data || a.rows != b.columns || a.row_stride != b.column_stride || a.column_stride != b.row_stride ||
+      a.rows < kWorthwhile || is_half(dtype))
+    return std::nullopt;
+  if (is_complex(dtype) && conjugate_a == conjugate_b) return std::nullopt;
+  // With b conjugated it is the transpose of b^H b, and what is known of c would be the upper triangle.
+  if (conjugate_b && beta != 0) return std::nullopt;
+  return Syrk{dtype, alpha, b, beta, conjugate_b ? transposed(c) : c, precision};
+}
+
 }  // namespace
 
-int64_t gemm_scratch_bytes(const Gemm& task) { return library_bytes(task) + pieces_scratch_bytes(task, {}); }
+int64_t gemm_scratch_bytes(const Gemm& task) {
+  if (const auto half = half_of(task)) return syrk_scratch_bytes(*half);
+  return library_bytes(task) + pieces_scratch_bytes(task, {});
+}
 int64_t syrk_scratch_bytes(const Syrk& task) {
   const Gemm whole{task.dtype, task.alpha, transposed(task.a), task.a, task.beta, task.c};
   return library_bytes(task) + pieces_scratch_bytes(at_precision(whole, task.precision), {});
@@ -168,6 +188,7 @@ void gemm(const Gemm& task, const ExecContext& context) {
     data_type(dtype);
     return scale_matrix(dtype, beta, c, context);
   }
+  if (const auto half = half_of(task)) return syrk(*half, context);
   CudaStream& stream = cuda_stream(context.stream);
   const int64_t bytes = library_bytes(task);
   const Scratch workspace(bytes, context);
@@ -195,6 +216,10 @@ void syrk(const Syrk& task, const ExecContext& context) {
   const Scratch workspace(bytes, context);
   const cublasHandle_t handle = begin_blas(stream, workspace, bytes);
   const int64_t ld = leading_dimension(c), lda = leading_dimension(a);
+  // The lower triangle of c is read; where nothing is, any may be computed.
+  const bool upper_of_columns = beta != 0 && is_row_major(c);
+  const cublasFillMode_t fill = upper_of_columns ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
+  const int64_t line = upper_of_columns ? ld : 1;  // from a row of strips to the next
   // cuBLAS has no syrk in half or less than float32's precision, and splits the long sums of small results better in
   // gemm.
   constexpr int64_t kSmall = 1024;
@@ -209,11 +234,12 @@ void syrk(const Syrk& task, const ExecContext& context) {
     };
     for (int64_t first = 0; first < n; first += half) {
       const int64_t rows = std::min(half, n - first);
-      const MatrixView strip{static_cast<char*>(c.data) + first * itemsize(dtype), rows, first + rows, 1, ld};
+      const MatrixView strip{static_cast<char*>(c.data) + first * line * itemsize(dtype), rows, first + rows, line,
+                             line == 1 ? ld : 1};
       const Gemm product{dtype, alpha, transposed(columns_of(first, rows)), columns_of(0, first + rows), beta, strip};
       product_in_pieces(at_precision(product, precision), {}, handle, context);
     }
-    mirror_lower(dtype, c.data, n, ld, stream);
+    mirror(dtype, fill, c.data, n, ld, stream);
     return;
   }
   // cuBLAS sees a row-major c as C^T = conj(C). From a column-major a its product is a^H a = C, from a row-major one
@@ -221,7 +247,6 @@ void syrk(const Syrk& task, const ExecContext& context) {
   const bool row_major = is_row_major(a);
   const bool conjugate = is_complex(dtype) && row_major != is_row_major(c);
   const cublasOperation_t operation = row_major ? CUBLAS_OP_N : is_complex(dtype) ? CUBLAS_OP_C : CUBLAS_OP_T;
-  const cublasFillMode_t fill = CUBLAS_FILL_MODE_LOWER;
   const Dims strides{ld * itemsize(dtype), itemsize(dtype)};
   if (conjugate && beta != 0) copy_matrix(dtype, n, c.data, strides, c.data, strides, /*conjugate=*/true, context);
   const auto symmetric = [&](auto routine, auto factor, auto type) {
@@ -238,7 +263,7 @@ void syrk(const Syrk& task, const ExecContext& context) {
     symmetric(cublasCherk_64, float(), cuComplex());
   else
     symmetric(cublasZherk_64, double(), cuDoubleComplex());
-  mirror_lower(dtype, c.data, n, ld, stream);
+  mirror(dtype, fill, c.data, n, ld, stream);
   if (conjugate) copy_matrix(dtype, n, c.data, strides, c.data, strides, /*conjugate=*/true, context);
 }
 

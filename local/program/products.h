@@ -40,7 +40,8 @@ struct SlidingProduct {
   int64_t before;
 };
 
-// c = alpha a b + beta c. dtype float32, float64, complex64, complex128 (float16 and bfloat16 accumulate in float32).
+// c = alpha a b + beta c; where b is a's conjugate transpose, the same elements, c is Hermitian and known by its lower
+// triangle. dtype float32, float64, complex64, complex128 (float16 and bfloat16 accumulate in float32).
 struct Gemm {
   DType dtype;
   double alpha;
@@ -53,7 +54,7 @@ struct Gemm {
   Precision precision = Precision::exact;
 };
 
-// c = alpha a^H a + beta c, both triangles of c filled.
+// c = alpha a^H a + beta c for Hermitian c: its lower triangle is read, both are filled.
 struct Syrk {
   DType dtype;
   double alpha;

@@ -35,6 +35,7 @@ struct Matrix {
     }
   }
   int64_t line() const { return (row_major ? columns : rows) + padding; }
+  const T& at(int64_t i, int64_t j) const { return const_cast<Matrix&>(*this)(i, j); }
   T& operator()(int64_t i, int64_t j) { return data[static_cast<size_t>(row_major ? i * line() + j : j * line() + i)]; }
   MatrixView view(void* at) const { return {at, rows, columns, row_major ? line() : 1, row_major ? 1 : line()}; }
 };
@@ -200,6 +201,89 @@ TYPED_TEST(CudaLinalg, EighOfEitherTriangle) {
           EXPECT_LT(residual, bound) << "layout " << layout << " n " << n;
           EXPECT_LT(orthogonality, bound) << "layout " << layout << " n " << n;
           EXPECT_TRUE(std::is_sorted(w.begin(), w.end()));
+        }
+  }
+}
+
+// From both sides, over more rows than one kernel takes, of parts of matrices; the other triangle is not read.
+TYPED_TEST(CudaLinalg, TriangularSolves) {
+  using T = TypeParam;
+  const ExecContext gpu = gpu_context();
+  if constexpr (sizeof(T) > 2) {
+    constexpr bool is_twice = std::is_same_v<T, double> || std::is_same_v<T, std::complex<double>>;
+    for (int form = 0; form < 16; ++form)
+      for (const MatrixOp op : {MatrixOp::none, MatrixOp::transpose, MatrixOp::conjugate_transpose})
+        for (const auto [n, sides] : {std::array<int64_t, 2>{1, 1}, {7, 40}, {256, 3}, {300, 70}, {600, 33}}) {
+          const bool lower = (form & 1) != 0, unit = (form & 2) != 0, from_right = (form & 4) != 0;
+          const int64_t padding = (form & 8) != 0 ? 3 : 0;
+          Matrix<T> t(n, n, false, 1, padding), b(from_right ? sides : n, from_right ? n : sides, false, 2, padding);
+          for (int64_t i = 0; i < n; ++i)
+            for (int64_t j = 0; j < n; ++j) {
+              const bool is_stored = i == j ? !unit : lower == (i > j);
+              t(i, j) = is_stored ? t(i, j) * T(i == j ? 1.0F : 1 / static_cast<float>(n)) + T(i == j ? 2.0F : 0.0F)
+                                  : T(std::numeric_limits<float>::quiet_NaN());
+            }
+          const Matrix<T> sought = b;
+          OnGpu<T> dt(t, gpu), db(b, gpu);
+          const auto stack = [](const MatrixView& v) {
+            return MatrixStack{v.data, 1, v.rows, v.columns, v.column_stride};
+          };
+          const Decomposition task = TriangularSolve{
+              dtype_of_v<T>, lower ? Triangle::lower : Triangle::upper, op, unit, stack(dt.view()), stack(db.view()),
+              from_right};
+          EXPECT_GT(engine(kGpu).decompositions().scratch_bytes(task), 0);
+          engine(kGpu).decompositions().run(task, gpu);
+          db.fetch();
+          const auto element = [&](int64_t i, int64_t j) {
+            if (op != MatrixOp::none) std::swap(i, j);
+            const bool is_zero = i != j && lower != (i > j);
+            const auto value = i == j && unit ? widen(T(1.0F)) : is_zero ? widen(T()) : widen(t(i, j));
+            return op == MatrixOp::conjugate_transpose ? conjugate(value) : value;
+          };
+          double worst = 0;
+          for (int64_t s = 0; s < sides; ++s)
+            for (int64_t i = 0; i < n; ++i) {
+              auto sum = widen(T());
+              for (int64_t k = 0; k < n; ++k)
+                sum += from_right ? widen(b(s, k)) * element(k, i) : element(i, k) * widen(b(k, s));
+              worst = std::max(worst, std::abs(sum - widen(from_right ? sought.at(s, i) : sought.at(i, s))));
+            }
+          EXPECT_LT(worst, is_twice ? 1e-13 : 1e-5) << "form " << form << " op " << static_cast<int>(op) << " n " << n;
+          if (padding > 0) {
+            const auto beyond = static_cast<size_t>(b.rows);
+            EXPECT_EQ(std::memcmp(&b.data[beyond], &sought.data[beyond], 3 * sizeof(T)), 0);
+          }
+        }
+  }
+}
+
+// A product of a matrix with its own transpose is made from one triangle, and c is known by its lower one.
+TYPED_TEST(CudaLinalg, GemmWithItsOwnTranspose) {
+  using T = TypeParam;
+  const ExecContext gpu = gpu_context();
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    constexpr int64_t n = 1100, k = 37;
+    for (const bool row_major : {false, true})
+      for (const bool c_row_major : {false, true})
+        for (const double beta : {0.0, 1.0}) {
+          Matrix<T> a(n, k, row_major, 1), c(n, n, c_row_major, 2);
+          Matrix<T> before = c;
+          for (int64_t i = 0; i < n; ++i)
+            for (int64_t j = i + 1; j < n; ++j) c(i, j) = std::numeric_limits<T>::quiet_NaN();
+          OnGpu<T> da(a, gpu), dc(c, gpu);
+          const MatrixView view = da.view();
+          const MatrixView turned{view.data, view.columns, view.rows, view.column_stride, view.row_stride};
+          engine(kGpu).products().gemm({dtype_of_v<T>, -1, view, turned, beta, dc.view()}, gpu);
+          dc.fetch();
+          const double bound = std::is_same_v<T, double> ? 1e-13 : 1e-5;
+          bool is_near = true;  // NaN is not
+          for (int64_t i = 0; i < n; i += 7)
+            for (int64_t j = 0; j <= i; ++j) {
+              double sum = beta == 0 ? 0 : beta * before(i, j);
+              for (int64_t l = 0; l < k; ++l) sum -= static_cast<double>(a(i, l)) * a(j, l);
+              is_near = is_near && std::abs(c(i, j) - sum) < bound && c(i, j) == c(j, i);
+            }
+          EXPECT_TRUE(is_near) << "row_major " << row_major << " of c " << c_row_major << " beta " << beta;
         }
   }
 }
