@@ -32,17 +32,18 @@ struct Kind {
   const char* name;
   TransformKind kind;
   bool inverse;
-  bool hermitian;                                          // conjugates, by the other direction's norm
-  NdArray (*local)(const NdArray&, const Request&, Norm);  // along all axes of a request at once
+  bool hermitian;  // conjugates, by the other direction's norm
+  // Along all axes of a request at once, in `out` where it is given.
+  NdArray (*local)(const NdArray&, const Request&, Norm, const std::optional<NdArray>& out);
 };
 
 template <auto function>
-NdArray along_axes(const NdArray& a, const Request& request, Norm norm) {
-  return function(a, request.lengths, std::vector<int64_t>(request.axes.begin(), request.axes.end()), norm, {});
+NdArray along_axes(const NdArray& a, const Request& request, Norm norm, const std::optional<NdArray>& out) {
+  return function(a, request.lengths, std::vector<int64_t>(request.axes.begin(), request.axes.end()), norm, out);
 }
 template <auto function>
-NdArray along_axis(const NdArray& a, const Request& request, Norm norm) {
-  return function(a, request.lengths[0], request.axes[0], norm, {});
+NdArray along_axis(const NdArray& a, const Request& request, Norm norm, const std::optional<NdArray>& out) {
+  return function(a, request.lengths[0], request.axes[0], norm, out);
 }
 
 constexpr Kind kFft{"fft", TransformKind::complex, false, false, along_axes<transforms::fftn>};
@@ -89,7 +90,7 @@ struct Stage {
 DType result_dtype(const Array& a, const Kind& kind, const Request& request, const OwnedNorm& norm) {
   const Request one{request.axes, std::vector<int64_t>(request.axes.size(), 1)};
   const auto function = [&](std::span<const NdArray> arrays) {
-    return std::vector<NdArray>{kind.local(arrays[0], one, norm)};
+    return std::vector<NdArray>{kind.local(arrays[0], one, norm, {})};
   };
   const local::ArraySpec element{Dims::filled(a.ndim(), 1), a.dtype()};
   return local::trial(function, std::span(&element, 1), local::DeviceKind::cpu).results[0].dtype;
@@ -146,10 +147,16 @@ Array in_one_stage(const Array& a, const Stage& stage) {
   Grid grid(std::move(axes));
   Dims shape = grid.shape();
   spec.outputs = {{std::move(shape), dtype, std::move(grid), a.node()->chosen_grid}};
-  spec.function = [stage](std::span<const NdArray> arrays, const ChunkPlace& place) {
-    const NdArray result = stage.kind.local(arrays[0], stage.request, stage.norm);
-    return std::vector<NdArray>{stage.finish ? stage.finish(result, place.outputs[0]) : result};
-  };
+  if (stage.finish) {
+    spec.function = [stage](std::span<const NdArray> arrays, const ChunkPlace& place) {
+      const NdArray result = stage.kind.local(arrays[0], stage.request, stage.norm, {});
+      return std::vector<NdArray>{stage.finish(result, place.outputs[0])};
+    };
+  } else {
+    spec.into = [stage](std::span<const NdArray> arrays, const ChunkPlace&, std::span<const NdArray> outputs) {
+      stage.kind.local(arrays[0], stage.request, stage.norm, outputs[0]);
+    };
+  }
   return Array(algo::map(std::move(spec), {in_boxes(a, Grid(std::move(boxes))).node()})[0]);
 }
 
