@@ -54,6 +54,15 @@ constexpr int64_t first_segment_bytes(int64_t budget) {
 inline constexpr int64_t kMostSegmentPart = 4;
 inline constexpr int64_t kMostSegmentBytes = int64_t{4} << 30;
 constexpr int64_t most_segment_bytes(int64_t budget) { return std::min(budget / kMostSegmentPart, kMostSegmentBytes); }
+// In large budgets small pieces, what tasks take beside their blocks and short blocks, have segments for themselves.
+inline constexpr int64_t kLeastWithSmall = int64_t{512} << 20;
+inline constexpr int64_t kSmallSegmentPart = 128, kSmallPieces = 8;
+constexpr int64_t small_segment_bytes(int64_t budget) {
+  return std::min(budget, kMostSegmentBytes) / kSmallSegmentPart;
+}
+constexpr int64_t small_piece_bytes(int64_t budget) {
+  return budget < kLeastWithSmall ? 0 : std::min(budget / kSmallBlockPart, small_segment_bytes(budget) / kSmallPieces);
+}
 // Beyond this part of the budget no segment is taken only to run further ahead of work that keeps every thread busy.
 inline constexpr int64_t kAmplePart = 4;
 constexpr int64_t ample_bytes(int64_t budget) { return budget / kAmplePart; }

@@ -34,21 +34,43 @@ size_t DeviceSegments::slot_of(const void* data) const {
 
 bool DeviceSegments::is_empty(size_t slot) const {
   const Segment& segment = slots_[slot];
-  return segment.data != nullptr && !segment.recalled && gaps_.is_gap(position_of(slot), segment.bytes);
+  return segment.data != nullptr && !segment.recalled && gaps_of(slot).is_gap(position_of(slot), segment.bytes);
+}
+
+void* DeviceSegments::address_of(int64_t position) const {
+  return slots_[static_cast<size_t>(position >> kSlotShift)].data + (position & ((int64_t{1} << kSlotShift) - 1));
 }
 
 void* DeviceSegments::allocate(int64_t bytes, bool at_top, bool may_grow) {
+  if (bytes <= policy::small_piece_bytes(limit_)) {
+    if (void* const data = allocate_small(bytes, may_grow)) return data;
+  }
   int64_t at = gaps_.take(bytes, at_top);
   if (at < 0) {
     if (!may_grow || !grow(bytes)) return nullptr;
     at = gaps_.take(bytes, at_top);
   }
-  return slots_[static_cast<size_t>(at >> kSlotShift)].data + (at & ((int64_t{1} << kSlotShift) - 1));
+  return address_of(at);
+}
+
+// Null where small pieces have no room of their own, and nothing is free for it.
+void* DeviceSegments::allocate_small(int64_t bytes, bool may_grow) {
+  int64_t at = small_gaps_.take(bytes, /*at_top=*/false);
+  if (at < 0) {
+    const int64_t size = local::align_up(policy::small_segment_bytes(limit_), source_.granule_bytes);
+    if (!may_grow || limit_ - taken_ < size) return nullptr;
+    std::string refusal;
+    void* const data = try_take(size, refusal);
+    if (data == nullptr) return nullptr;
+    add_segment(data, size, /*small=*/true);
+    at = small_gaps_.take(bytes, /*at_top=*/false);
+  }
+  return address_of(at);
 }
 
 void DeviceSegments::deallocate(void* data, int64_t bytes) {
   const size_t slot = slot_of(data);
-  gaps_.add(position_of(slot) + (static_cast<char*>(data) - slots_[slot].data), bytes);
+  gaps_of(slot).add(position_of(slot) + (static_cast<char*>(data) - slots_[slot].data), bytes);
 }
 
 int64_t DeviceSegments::segment_bytes(int64_t bytes, int64_t rest) const {
@@ -95,21 +117,21 @@ void* DeviceSegments::try_take(int64_t bytes, std::string& refusal) {
   }
 }
 
-void DeviceSegments::add_segment(void* data, int64_t bytes) {
+void DeviceSegments::add_segment(void* data, int64_t bytes, bool small) {
   size_t slot = 0;
   while (slot < slots_.size() && slots_[slot].data != nullptr) ++slot;
   if (slot == slots_.size()) slots_.emplace_back();
-  slots_[slot] = {next_number_++, static_cast<char*>(data), bytes};
+  slots_[slot] = {next_number_++, static_cast<char*>(data), bytes, small};
   const std::pair<const char*, size_t> at{slots_[slot].data, slot};
   by_address_.insert(std::ranges::upper_bound(by_address_, at), at);
-  gaps_.add(position_of(slot), bytes);
+  gaps_of(slot).add(position_of(slot), bytes);
   taken_ += bytes;
   ++count_;
 }
 
 void DeviceSegments::return_segment(size_t slot) {
   Segment& segment = slots_[slot];
-  gaps_.remove(position_of(slot));
+  gaps_of(slot).remove(position_of(slot));
   std::erase_if(by_address_, [&](const auto& at) { return at.second == slot; });
   source_.give_back(segment.data, segment.bytes);
   taken_ -= segment.bytes;
@@ -118,7 +140,7 @@ void DeviceSegments::return_segment(size_t slot) {
 }
 
 void DeviceSegments::recall(size_t slot) {
-  gaps_.remove(position_of(slot));
+  gaps_of(slot).remove(position_of(slot));
   slots_[slot].recalled = true;
   ++recalled_;
   recalls_.push_back(slots_[slot].number);
@@ -190,7 +212,7 @@ void DeviceSegments::end_sharing(int64_t number) {
     if (!segment.recalled) return;
     segment.recalled = false;
     --recalled_;
-    gaps_.add(position_of(slot), segment.bytes);
+    gaps_of(slot).add(position_of(slot), segment.bytes);
   }
 }
 
@@ -200,7 +222,7 @@ void DeviceSegments::cancel_recalls() {
     if (!slots_[slot].recalled) continue;
     slots_[slot].recalled = false;
     --recalled_;
-    gaps_.add(position_of(slot), slots_[slot].bytes);
+    gaps_of(slot).add(position_of(slot), slots_[slot].bytes);
   }
 }
 

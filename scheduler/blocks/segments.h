@@ -17,6 +17,9 @@ namespace quarry::scheduler {
 // that asks for it; a longer piece gets a segment of its own. All segments together stay within the limit. Where the
 // rest of the limit is too small, segments in which nothing lies go back to the device for a longer one.
 //
+// Small pieces have segments of their own in large budgets, where these can be had: one of them in a gap that a block
+// left would keep the next block of that size out of it.
+//
 // Other processes may have a segment open, which was shared then. It goes back only when they have closed it: it is
 // recalled, nothing is put into it meanwhile, and end_sharing() says that they have.
 //
@@ -66,6 +69,7 @@ class DeviceSegments {
     int64_t number = 0;
     char* data = nullptr;  // null: the slot is free
     int64_t bytes = 0;
+    bool small = false;  // for small pieces
     bool shared = false;
     bool recalled = false;  // its gap is taken out meanwhile
   };
@@ -75,11 +79,15 @@ class DeviceSegments {
 
   size_t slot_of(const void* data) const;
   bool is_empty(size_t slot) const;
+  Gaps& gaps_of(size_t slot) { return slots_[slot].small ? small_gaps_ : gaps_; }
+  const Gaps& gaps_of(size_t slot) const { return slots_[slot].small ? small_gaps_ : gaps_; }
+  void* address_of(int64_t position) const;
+  void* allocate_small(int64_t bytes, bool may_grow);
   bool grow(int64_t bytes);
   // Returns segments until so many bytes of the limit are not taken. False where it is not so now.
   bool return_for(int64_t bytes);
   void* try_take(int64_t bytes, std::string& refusal);
-  void add_segment(void* data, int64_t bytes);
+  void add_segment(void* data, int64_t bytes, bool small = false);
   void return_segment(size_t slot);
   void recall(size_t slot);
   // A segment for a piece of so many bytes where `rest` are not taken.
@@ -90,7 +98,7 @@ class DeviceSegments {
   int64_t taken_ = 0, count_ = 0, recalled_ = 0, next_number_ = 0;
   std::vector<Segment> slots_;
   std::vector<std::pair<const char*, size_t>> by_address_;  // (begin, slot), in order
-  Gaps gaps_;                                               // positions in slots
+  Gaps gaps_, small_gaps_;                                  // positions in slots
   std::vector<int64_t> recalls_;
   bool may_recall_ = false;
 };

@@ -77,7 +77,7 @@ TEST(DeviceSegments, GrowsFromASmallSegmentToFewLargeOnes) {
   constexpr int64_t kLimit = int64_t{112} << 30;
   FakeDevice device;
   DeviceSegments segments(device.source(2 * kMiB), kLimit);
-  ASSERT_NE(segments.allocate(256, false), nullptr);
+  ASSERT_NE(segments.allocate(64 * kMiB, false), nullptr);
   EXPECT_EQ(segments.taken_bytes(), 256 * kMiB);
   for (int i = 0; i < 2000; ++i) {
     if (segments.allocate(64 * kMiB, false) == nullptr) break;
@@ -89,6 +89,38 @@ TEST(DeviceSegments, GrowsFromASmallSegmentToFewLargeOnes) {
     EXPECT_LE(bytes, policy::kMostSegmentBytes + 256 * kMiB);  // the last one has the rest
     EXPECT_EQ(bytes % (2 * kMiB), 0);
   }
+}
+
+TEST(DeviceSegments, SmallPiecesStayOutOfTheGapsOfBlocks) {
+  constexpr int64_t kLimit = int64_t{1} << 30, kBlock = 32 * kMiB, kSmall = policy::small_piece_bytes(kLimit);
+  static_assert(kSmall > 0 && policy::small_piece_bytes(policy::kLeastWithSmall - 1) == 0);
+  FakeDevice device;
+  DeviceSegments segments(device.source(), kLimit);
+  void* const block = segments.allocate(kBlock, false);
+  std::vector<void*> small;
+  for (int i = 0; i < 3; ++i) small.push_back(segments.allocate(kSmall, false));
+  while (segments.allocate(kBlock, false) != nullptr) {
+  }
+  segments.deallocate(block, kBlock);
+  small.push_back(segments.allocate(kSmall, false));
+  EXPECT_EQ(segments.allocate(kBlock, false), block) << "the gap is whole";
+  // Where their own segment is full and no other is to be had, they go wherever there is a gap.
+  segments.deallocate(block, kBlock);
+  int64_t more = 0;
+  while (segments.allocate(kSmall, false) != nullptr) ++more;
+  EXPECT_GE(more, kBlock / kSmall);
+  EXPECT_EQ(segments.allocate(kBlock, false), nullptr);
+}
+
+TEST(DeviceSegments, SegmentsOfSmallPiecesMakeRoom) {
+  constexpr int64_t kLimit = int64_t{1} << 30;
+  FakeDevice device;
+  DeviceSegments segments(device.source(), kLimit);
+  void* const small = segments.allocate(256, false);
+  EXPECT_EQ(segments.taken_bytes(), policy::small_segment_bytes(kLimit));
+  segments.deallocate(small, 256);
+  EXPECT_NE(segments.allocate(kLimit, false), nullptr);
+  EXPECT_EQ(segments.count(), 1);
 }
 
 TEST(DeviceSegments, EqualPiecesLeaveNoGaps) {
