@@ -108,6 +108,9 @@ bool Admission::try_admit(TaskId id, int64_t order) {
     if (!is_worth_growing()) return false;
     // What nothing in this run reads any more.
     if (blocks_.spilling_bytes() == 0 && blocks_.evict_farthest(BlockTable::kNever - 1)) continue;
+    // What is not needed for long, rather than that the threads run out of work: its copy below may be there already.
+    const bool is_short_of_work = load() < Blocks::Load::busy && blocks_.spilling_bytes() == 0;
+    if (is_short_of_work && blocks_.evict_farthest(order + Blocks::kFarAhead)) continue;
     if (may_get_memory()) return false;
     if (!blocks_.evict_farthest(order) && !blocks_.evict_one_of(graph_->inputs(task))) return false;
   }

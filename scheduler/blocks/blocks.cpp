@@ -1,12 +1,6 @@
 #include "quarry/scheduler/blocks/blocks.h"
 
 namespace quarry::scheduler {
-namespace {
-
-// A block that is needed no sooner than this many tasks later makes way so that more tasks run at once.
-constexpr int64_t kFarAhead = 32;
-
-}  // namespace
 
 Blocks::~Blocks() {
   table.for_each([this](int32_t index, const BlockRecord&) { remove(index); });

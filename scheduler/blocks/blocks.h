@@ -107,6 +107,9 @@ class Blocks {
 
   // --- eviction ---
 
+  // A block that is needed no sooner than this many tasks later makes way so that more tasks run at once.
+  static constexpr int64_t kFarAhead = 32;
+
   // Evicts until so many bytes are free, blocks whose next use is farthest first and after `before_order`; false where
   // that is not so now. -1: for staging memory. Tasks that are admitted: none, some, so many that every thread is at
   // work, or several times as many: then nothing is worth moving to run further ahead.
