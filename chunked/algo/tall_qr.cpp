@@ -19,28 +19,64 @@ using tiles::Tile;
 using tiles::Tiles;
 using tiles::write;
 
-// Blocks of at least as many rows as columns: the argument's chunks, where they are so and no larger than they may be;
-// else equal ones, of which the last one has what is left, too.
-AxisChunks row_blocks(const op::ArraySpec& a, int64_t room) {
-  constexpr int64_t kTogether = 8;  // blocks, with the local decomposition's scratch
-  const int64_t columns = a.shape[1], row = std::max<int64_t>(columns, 1) * local::itemsize(a.dtype);
-  const AxisChunks& given = a.grid.axis(0);
-  int64_t least = given.extent();
-  check_listable(given.count());
-  for (int64_t i = 0; i < given.count(); ++i) least = std::min(least, given.size(i));
-  const bool fits = room == 0 || given.largest() * row <= room / kTogether;
-  // Small decompositions do not fill a GPU.
+constexpr int64_t kTogether = 8;  // blocks in a task's memory, with the local decomposition's scratch
+
+// Bytes of a block of rows: small decompositions do not fill a GPU.
+int64_t block_bytes(int64_t room) {
   constexpr int64_t kGpuBlock = 4;  // of the usual chunks
   const local::DeviceKind device = chunk_policy().device;
-  int64_t bytes = target_chunk_bytes(device) * (device == local::DeviceKind::cuda ? kGpuBlock : 1);
-  const bool serves = device != local::DeviceKind::cuda || 2 * given.largest() * row >= bytes;
-  if (a.grid.axis(1).count() == 1 && least >= columns && given.count() > 1 && fits && serves) return given;
-  if (room > 0) bytes = std::min(bytes, room / kTogether);
-  const int64_t height = std::max({bytes / row, columns, int64_t{1}});
+  const int64_t bytes = target_chunk_bytes(device) * (device == local::DeviceKind::cuda ? kGpuBlock : 1);
+  return room > 0 ? std::min(bytes, room / kTogether) : bytes;
+}
+int64_t row_bytes(const op::ArraySpec& a) { return std::max<int64_t>(a.shape[1], 1) * local::itemsize(a.dtype); }
+
+// Chunks of whole rows in which the argument is read: its own, where there are several, a task has room for them and
+// few of them make a block; else equal ones as long as a block, of which the last one has what is left, too.
+AxisChunks read_rows(const op::ArraySpec& a, int64_t room) {
+  const AxisChunks& given = a.grid.axis(0);
+  const int64_t bytes = block_bytes(room), row = row_bytes(a);
+  constexpr int64_t kMostReads = 64;
+  const bool fits = room == 0 || given.largest() * row <= room / kTogether;
+  const bool are_few = given.count() <= kMostReads * (a.shape[0] * row / bytes + 1);
+  if (a.grid.axis(1).count() == 1 && given.count() > 1 && fits && are_few) return given;
+  const int64_t height = std::max({bytes / row, a.shape[1], int64_t{1}});
   const int64_t count = std::max<int64_t>(a.shape[0] / height, 1);
   std::vector<int64_t> extents(static_cast<size_t>(count), height);
   extents.back() = a.shape[0] - (count - 1) * height;
   return AxisChunks(extents);
+}
+
+// The blocks of at least as many rows as columns that are decomposed: how many of the chunks that are read each has.
+std::vector<int64_t> chunks_of_blocks(const AxisChunks& read, const op::ArraySpec& a, int64_t room) {
+  check_listable(read.count());
+  const int64_t height = std::max(block_bytes(room) / row_bytes(a), a.shape[1]);
+  std::vector<int64_t> counts;
+  int64_t last = 0;  // rows of the last block
+  for (int64_t i = 0; i < read.count(); ++i) {
+    const bool is_full = !counts.empty() && last >= a.shape[1] && last + read.size(i) > height;
+    if (counts.empty() || is_full) {
+      counts.push_back(0);
+      last = 0;
+    }
+    ++counts.back();
+    last += read.size(i);
+  }
+  // What is left at the end may be too short for a block of its own.
+  if (counts.size() > 1 && last < a.shape[1]) {
+    const int64_t rest = counts.back();
+    counts.pop_back();
+    counts.back() += rest;
+  }
+  return counts;
+}
+AxisChunks row_blocks(const AxisChunks& read, const op::ArraySpec& a, int64_t room) {
+  std::vector<int64_t> extents;
+  int64_t next = 0;
+  for (const int64_t count : chunks_of_blocks(read, a, room)) {
+    extents.push_back(read.start(next + count) - read.start(next));
+    next += count;
+  }
+  return extents.empty() ? read : AxisChunks(extents);
 }
 
 // Outputs: 0 R; 1, where asked for, Q.
@@ -55,19 +91,24 @@ class TallQr final : public TileProgram {
     const Dims& shape = arguments[0].shape;
     const local::DType dtype = arguments[0].dtype;
     std::vector<op::ArraySpec> results{op::in_one_chunk({shape[1], shape[1]}, dtype)};
-    if (with_q_) results.push_back({shape, dtype, cut(shape, row_blocks(arguments[0], room))});
+    if (with_q_)
+      results.push_back({shape, dtype, cut(shape, row_blocks(read_rows(arguments[0], room), arguments[0], room))});
     return results;
   }
   std::optional<Grid> wants(int /*argument*/, const op::Call& call, int64_t room) const override {
     const op::ArraySpec& a = call.arguments[0];
-    return cut(a.shape, row_blocks(a, room));
+    return cut(a.shape, read_rows(a, room));
   }
   void needs(const op::Call& call, int64_t /*chunk*/, std::vector<op::Need>& needs) const override {
     needs.push_back({0, call.arguments[0].grid.chunk(0)});
   }
   void emit(tiles::Program& p, const op::Call& call) const override {
     const op::ArraySpec& given = call.arguments[0];
-    const int64_t n = given.shape[1], blocks = given.grid.axis(0).count();
+    const int64_t n = given.shape[1];
+    const AxisChunks& chunks = given.grid.axis(0);
+    const std::vector<int64_t> counts = chunks_of_blocks(chunks, given, call.room);
+    const Grid of_rows = cut(given.shape, row_blocks(chunks, given, call.room));
+    const int64_t blocks = of_rows.axis(0).count();
     const std::vector<Node> inner = tree_over(blocks);
     const int64_t nodes = blocks + std::ssize(inner);
     const auto stack = [&](int64_t count, int64_t rows) {
@@ -81,7 +122,7 @@ class TallQr final : public TileProgram {
     const Grid of_inner({inner.empty() ? AxisChunks(0, 1) : AxisChunks(heights), given.grid.axis(1)});
     const Tiles q = p.workspace({of_inner.shape(), given.dtype, of_inner}), s = stack(nodes, n);
     Tiles of_blocks = a;
-    if (with_q_) of_blocks = p.workspace({given.shape, given.dtype, given.grid});
+    if (with_q_) of_blocks = p.workspace({given.shape, given.dtype, of_rows});
 
     constexpr int64_t kMostSteps = 256;
     const int64_t step = (blocks + kMostSteps - 1) / kMostSteps;
@@ -93,8 +134,9 @@ class TallQr final : public TileProgram {
       p.task(tiles::kTallQr, uses, tiles::reads_of(reads));
       uses.clear();
     };
+    int64_t next = 0;  // of the chunks
     for (int64_t i = 0; i < blocks; ++i) {
-      uses.push_back(read(a(i, 0)));
+      for (int64_t k = 0; k < counts[static_cast<size_t>(i)]; ++k) uses.push_back(read(a(next++, 0)));
       decompose(of_blocks(i, 0), r(i, 0));
       if (i % step == step - 1) p.step();
     }

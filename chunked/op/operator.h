@@ -50,6 +50,7 @@ ArraySpec in_one_chunk(const Dims& shape, DType dtype);
 // arguments are those of their nodes, and what a stage reads may be cut otherwise.
 struct Call {
   std::vector<ArraySpec> arguments, outputs;
+  int64_t room = 0;  // bytes for one task; 0: unlimited
 };
 
 // A box of an argument, over its own axes and inside its shape. May be empty.

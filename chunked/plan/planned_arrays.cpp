@@ -369,6 +369,7 @@ Input PlannedArrays::reduction(const NodePtr& node, const expr::Reduce& reduce) 
 
 Input PlannedArrays::applied(const NodePtr& node, const expr::Apply& n) {
   Applied work{n.op, {}, {expr::specs_of(n.args), {}}};
+  work.call.room = room_;
   work.call.outputs = n.op->infer(work.call.arguments, room_);
   const bool is_small = std::ranges::all_of(work.call.arguments, &op::ArraySpec::is_one_chunk);
   work.one_chunk = !n.op->is_chunked() || (!n.op->streams() && !n.op->is_program() && is_small);

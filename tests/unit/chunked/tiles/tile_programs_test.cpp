@@ -269,6 +269,21 @@ TEST_P(TileErrors, DasksNamesForQr) {
   EXPECT_THAT(message_of<local::InvalidArgument>([] { linalg::sfqr(ones({4, 3})); }), HasSubstr("tsqr()"));
 }
 
+// Chunks of a tall matrix are put together in tasks, not before: also those of fewer rows than columns.
+TEST_P(TileErrors, TallMatricesAreReadByTheirOwnChunks) {
+  const local::NdArray a = testing::random_matrix({700, 2}, DType::float64);
+  for (const int64_t rows : {1, 5, 50}) {
+    const auto [q, r] = linalg::qr(Array::from_local(a).rechunk({rows, 2}).persist());
+    EXPECT_THAT(explain(r), Not(HasSubstr("rechunk"))) << rows;
+    const local::NdArray one = local::matmul(q.to_host().T(), q.to_host()) - local::eye(2);
+    EXPECT_LT(local::max(local::absolute(one)).item().as_double(), 1e-14) << rows;
+    testing::expect_small(local::matmul(q.to_host(), r.to_host()) - a, a, "A - Q R");
+  }
+  const Array by_columns = Array::from_local(a).rechunk({50, 1});
+  testing::expect_small(local::matmul(linalg::qr(by_columns).Q.to_host(), linalg::qr(by_columns).R.to_host()) - a, a,
+                        "of chunks of parts of rows");
+}
+
 // NIST's statistical reference data sets Longley and Wampler1 to 5: coefficients that are certified.
 TEST_P(TileErrors, LeastSquaresOfNistsData) {
   const auto digits = [](const Array& a, const Array& y, const local::NdArray& certified) {
