@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
+#include <map>
 
 #include "executor_support.h"
 #include "tests/support/patience.h"
@@ -17,9 +17,6 @@ namespace {
 using namespace testing_support;
 using Operation = ExecutorConfig::Operation;
 using ::testing::HasSubstr;
-
-constexpr std::array kKinds = {TaskKind::read, TaskKind::decode,  TaskKind::copy,  TaskKind::compute,
-                               TaskKind::send, TaskKind::receive, TaskKind::write, TaskKind::host};
 
 // Fails one call of an operation.
 struct Fault {
@@ -147,6 +144,43 @@ TEST_P(ExecutorFaultTest, RandomGraphsWithAFaultAnywhere) {
           EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
         }
         fault.left = -1;
+      }
+      expect_right(*executor, plan);
+    }
+  }
+}
+
+// A task of each kind and of each queue, and one that changes a block in place, early and late in the order.
+TEST_P(ExecutorFaultTest, RandomGraphsWhoseTasksThrow) {
+  for (const double visits : {0.0, 0.5}) {
+    RandomGraph plan(9, 300, 600, 0.05, visits);
+    const int changed = plan.change_in_place(9, 900);
+    std::map<std::string, std::vector<int64_t>> tasks;  // by what they are
+    for (const RandomGraph::Task& task : plan.tasks) {
+      tasks["kind " + std::to_string(static_cast<int>(task.kind))].push_back(task.index);
+      tasks[name(task.queue)].push_back(task.index);
+      if (task.in_place != 0) tasks["in place"].push_back(task.index);
+      if (task.visits) tasks["visits"].push_back(task.index);
+    }
+    EXPECT_GT(changed, 10);
+    EXPECT_EQ(tasks.size(), kKinds.size() + kQueueCount + (visits > 0 ? 2 : 1));
+    Graph graph;
+    plan.build(graph);
+    Fault none;
+    const auto executor = Executor::create(config(least_workable_bytes(graph), none));
+    for (const auto& [what, indices] : tasks) {
+      for (const size_t at : {size_t{0}, indices.size() / 2, indices.size() - 1}) {
+        SCOPED_TRACE(testing::Message() << what << ", task " << indices[at]);
+        Graph failing;
+        plan.build(failing, std::make_unique<Mix>(/*throws_at=*/indices[at]));
+        try {
+          executor->run(failing);
+          ADD_FAILURE() << "no error";
+        } catch (const local::IoError& e) {
+          EXPECT_THAT(e.what(), HasSubstr("mix[" + std::to_string(indices[at]) + "]"));
+        }
+        EXPECT_EQ(executor->memory_budget().reserved_bytes(), 0);
+        EXPECT_EQ(executor->progress().disk_used, 0);
       }
       expect_right(*executor, plan);
     }

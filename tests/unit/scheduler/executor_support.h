@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -29,6 +30,9 @@ class Call final : public TaskBody {
   std::string label_;
 };
 
+inline constexpr std::array kKinds = {TaskKind::read, TaskKind::decode,  TaskKind::copy,  TaskKind::compute,
+                                      TaskKind::send, TaskKind::receive, TaskKind::write, TaskKind::host};
+
 inline uint64_t scramble(uint64_t x) {
   x = (x ^ (x >> 31)) * 0xBF58476D1CE4E5B9u;
   return x ^ (x >> 29);
@@ -53,9 +57,11 @@ inline void mix(int64_t index, const std::vector<BlockView>& inputs, const std::
 // The same, queued on the stream, through a piece of scratch.
 class Mix final : public TaskBody {
  public:
+  explicit Mix(int64_t throws_at = -1) : throws_at_(throws_at) {}
   std::string name(int64_t index) const override { return "mix[" + std::to_string(index) + "]"; }
   bool supports_batching() const override { return true; }
   void run(TaskRun& run) override {
+    if (run.index == throws_at_) throw local::IoError("for the test");
     std::vector<BlockView> inputs(run.inputs.begin(), run.inputs.end());
     std::vector<BlockView> outputs(run.outputs.begin(), run.outputs.end());
     // What it visits on disk is read in two parts.
@@ -86,6 +92,9 @@ class Mix final : public TaskBody {
     });
     if (scratch) run.context.memory->deallocate(scratch, scratch_bytes, run.context.stream);
   }
+
+ private:
+  const int64_t throws_at_;
 };
 
 struct RandomGraph {
@@ -121,8 +130,8 @@ struct RandomGraph {
         keep.push_back(random() % 1000 < keep_share * 1000);
       }
       task.scratch = random() % 3 == 0 ? static_cast<int64_t>(random() % 4) * 512 : 0;
-      task.queue = static_cast<QueueKind>(random() % 4);
-      task.kind = random() % 5 == 0 ? TaskKind::write : TaskKind::compute;
+      task.queue = static_cast<QueueKind>(random() % kQueueCount);
+      task.kind = random() % 2 == 0 ? kKinds[random() % kKinds.size()] : TaskKind::compute;
       task.visits = visits() % 1000 < visit_share * 1000;
       tasks.push_back(std::move(task));
     }
