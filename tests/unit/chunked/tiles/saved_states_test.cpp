@@ -2,6 +2,7 @@
 // the loop's columns.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,11 +16,11 @@
 namespace quarry {
 namespace {
 
-// While it lives, the run fails behind its write task of this number; those that save states are such. 0: never.
+// While it lives, the run fails behind its task of this kind and number; those that save states write. 0: never.
 class Fault {
  public:
-  explicit Fault(int64_t number) {
-    const std::string fault = number == 0 ? "" : "throw,write,end," + std::to_string(number);
+  explicit Fault(int64_t number, const std::string& kind = "write") {
+    const std::string fault = number == 0 ? "" : "throw," + kind + ",end," + std::to_string(number);
     setenv("QUARRY_FAULT_TASK", fault.c_str(), /*replace=*/1);
     setenv("QUARRY_SAVE_EVERY", "0", /*replace=*/1);
   }
@@ -48,16 +49,21 @@ class SavedTiles : public ::testing::TestWithParam<Setting> {
   void SetUp() override {
     if (!local::available(GetParam().device)) GTEST_SKIP() << "no device of kind " << local::name(GetParam().device);
   }
+  struct Size {
+    int64_t m, n, tile_bytes;
+    size_t results;  // of the row, at most
+  };
+  static constexpr Size kSome{70, 64, 4096, 100}, kFew{10, 12, 256, 1};
   // Whether the run came to its end.
-  bool run(const std::string& file, const char* memory, int64_t fault_at, int64_t* tasks = nullptr) {
-    const Fault fault(fault_at);
-    RuntimeOptions options = testing::runtime_on(GetParam().device, memory);
+  bool run(const std::string& file, const Size& size, const Fault& /*fault*/, int64_t* tasks = nullptr) {
+    RuntimeOptions options = testing::runtime_on(GetParam().device, "64MiB");
     if (GetParam().device != local::DeviceKind::cpu) options.host_memory = "4MiB";
     const Runtime runtime(options);
-    const ChunkPolicyScope small({GetParam().device, {}, /*target_bytes=*/4096});
-    const testing::TileCase tried = GetParam().row.make(70, 64, testing::DType::float64);
+    const ChunkPolicyScope small({GetParam().device, {}, size.tile_bytes});
+    const testing::TileCase tried = GetParam().row.make(size.m, size.n, testing::DType::float64);
     std::vector<StoreItem> items;
-    for (size_t i = 0; i < tried.chunked.size(); ++i) items.push_back({"/x" + std::to_string(i), tried.chunked[i]});
+    for (size_t i = 0; i < std::min(tried.chunked.size(), size.results); ++i)
+      items.push_back({"/x" + std::to_string(i), tried.chunked[i]});
     count_ = items.size();
     try {
       store(file, items, {.resume = true});
@@ -72,6 +78,17 @@ class SavedTiles : public ::testing::TestWithParam<Setting> {
     testing::NdArrays values;
     for (size_t i = 0; i < count_; ++i) values.push_back(open_hdf5(file, "/x" + std::to_string(i)).to_host());
     return values;
+  }
+  // Of a run that has failed; its tasks.
+  int64_t go_on(const std::string& file, const Size& size, const testing::NdArrays& expected) {
+    int64_t tasks = 0;
+    EXPECT_TRUE(run(file, size, Fault(0), &tasks));
+    const testing::NdArrays values = values_of(file);
+    for (size_t i = 0; i < values.size(); ++i)
+      EXPECT_EQ(std::memcmp(values[i].raw(), expected[i].raw(), static_cast<size_t>(expected[i].nbytes())), 0)
+          << "result " << i;
+    EXPECT_FALSE(std::filesystem::exists(file + ".partial.states"));
+    return tasks;
   }
   static bool has_state(const std::string& file) {
     std::error_code error;
@@ -90,23 +107,16 @@ TEST_P(SavedTiles, AreGoneOnFromWhereverTheRunFails) {
   const test::TempDir directory;
   const std::string file = directory / "x.h5";
   int64_t whole = 0;
-  ASSERT_TRUE(run(file, "64MiB", /*fault_at=*/0, &whole));
+  ASSERT_TRUE(run(file, kSome, Fault(0), &whole));
   const testing::NdArrays expected = values_of(file);
   EXPECT_FALSE(std::filesystem::exists(file + ".partial.states"));
   int states = 0, shorter = 0;
   for (int64_t fault_at = 3;; fault_at += 1 + fault_at / 2) {
     SCOPED_TRACE(fault_at);
     std::filesystem::remove(file);
-    if (run(file, "64MiB", fault_at)) break;
+    if (run(file, kSome, Fault(fault_at))) break;
     states += has_state(file);
-    int64_t tasks = 0;
-    ASSERT_TRUE(run(file, "64MiB", /*fault_at=*/0, &tasks));
-    shorter += tasks < whole;
-    const testing::NdArrays values = values_of(file);
-    for (size_t i = 0; i < values.size(); ++i)
-      EXPECT_EQ(std::memcmp(values[i].raw(), expected[i].raw(), static_cast<size_t>(expected[i].nbytes())), 0)
-          << "result " << i;
-    EXPECT_FALSE(std::filesystem::exists(file + ".partial.states"));
+    shorter += go_on(file, kSome, expected) < whole;
   }
   // Others are computed in one task, or in runs of their own, at these sizes.
   if (GetParam().row.exact) {
@@ -114,6 +124,29 @@ TEST_P(SavedTiles, AreGoneOnFromWhereverTheRunFails) {
   }
   if (states > 0) {
     EXPECT_GT(shorter, 0);
+  }
+}
+
+// Of a few tiles. Rows that are not exact make results in runs of their own, which save nothing.
+TEST_P(SavedTiles, AreGoneOnFromEveryTask) {
+  if (!GetParam().row.exact || GetParam().device != local::DeviceKind::cpu) return;
+  const test::TempDir directory;
+  const std::string file = directory / "x.h5";
+  ASSERT_TRUE(run(file, kFew, Fault(0)));
+  const testing::NdArrays expected = values_of(file);
+  for (const std::string kind : {"compute", "write"}) {
+    int64_t fault_at = 1, states = 0;
+    for (;; ++fault_at) {
+      SCOPED_TRACE(::testing::Message() << kind << " " << fault_at);
+      std::filesystem::remove(file);
+      if (run(file, kFew, Fault(fault_at, kind))) break;
+      states += has_state(file);
+      go_on(file, kFew, expected);
+    }
+    EXPECT_GT(fault_at, 10);
+    if (kind == "write") {
+      EXPECT_GT(states, 1);
+    }
   }
 }
 
