@@ -62,6 +62,22 @@ def small_computations(options, recorder):
     side.close()
 
 
+def tile_programs(options, recorder):
+    """Tasks of a factorisation by 128 x 128 tiles, on a rank alone and on one of 1000, where nearly all are of others."""
+    side = Quarry(options.build, {"QUARRY_DEVICE": "cpu", "QUARRY_THREADS": "2"})
+    n = 1024
+    for name, call in (("Cholesky", "linalg.cholesky"), ("triangular solve", "linalg.solve_triangular")):
+        matrix = f"arange({n * n}.).reshape({n}, {n})"
+        expression = f"{call}({matrix}{f', {matrix}' if call.endswith('triangular') else ''})"
+        alone, among = (side.ask("lower", expression, ranks, ranks // 2, 5) for ranks in (1, 1000))
+        own = statistics.median(alone["seconds"]) / alone["tasks"]
+        add(recorder, f"tiles: {name}: lowering, per own task", own, "s", goal=record.goal("2 us", 2e-6), note=f"{alone['tasks']} tasks")
+        others = among["all"] - among["tasks"]
+        seconds = max(statistics.median(among["seconds"]) - own * among["tasks"], 0)
+        add(recorder, f"tiles: {name}: lowering, per task of another rank", seconds / others, "s", goal=record.goal("50 ns", 5e-8), note=f"of 1000 ranks, {others} tasks")
+    side.close()
+
+
 def large_arrays(options, recorder, wrong):
     """10^12 elements, of which nothing but a slice is ever computed."""
     side = Quarry(options.build, {"QUARRY_DEVICE": "cpu", "QUARRY_THREADS": "2"})
@@ -100,7 +116,7 @@ def add(recorder, name, value, unit, **columns):
 
 def planning_table(options, recorder, _scratch):
     wrong = []
-    parts = [("chunk", lambda: small_computations(options, recorder)), ("10^12", lambda: large_arrays(options, recorder, wrong)),
+    parts = [("chunk", lambda: small_computations(options, recorder)), ("tiles", lambda: tile_programs(options, recorder)), ("10^12", lambda: large_arrays(options, recorder, wrong)),
              ("1e6", lambda: runs_of_many(options, recorder, 10**6 if options.size != "small" else 10**5, True))]  # fmt: skip
     if options.huge:
         parts.append(("1e7", lambda: runs_of_many(options, recorder, 10**7, False)))

@@ -14,6 +14,9 @@
 //   number EXPR                     {"value": of one element, as float64}
 //   build EXPR COUNT                builds EXPR so often and computes nothing
 //   explain EXPR                    {"seconds": of planning, "text": the plan}
+//   lower EXPR RANKS RANK TIMES     {"seconds": of lowering each, "tasks": of the rank, "all": of all} as that rank of
+//   a
+//                                   job of so many, by the smallest tiles, without running any
 //   peak                            {"bytes": that were resident at most}
 //   moved                           {"read", "written", "spilled", "restored": bytes so far, of all ranks}
 //   clear                           forgets all variables
@@ -33,6 +36,10 @@
 #include "quarry/apps/language/parser.h"
 #include "quarry/apps/quarry/script.h"
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/exec/lowering/lowering.h"
+#include "quarry/chunked/exec/plan_owners.h"
+#include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/plan/passes.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/local/base/trace.h"
 
@@ -83,6 +90,7 @@ class Bench {
   }
   json value(const Fields& fields);
   json traced(const Fields& fields);
+  json lowered(const Fields& fields);
 
   Runtime& runtime_;
   Environment environment_;
@@ -130,6 +138,31 @@ json Bench::traced(const Fields& fields) {
   return {{"events", rows}, {"begin", begin}};
 }
 
+json Bench::lowered(const Fields& fields) {
+  constexpr int64_t kTileBytes = 512;
+  const ChunkPolicyScope smallest({local::DeviceKind::cpu, {}, kTileBytes});
+  std::vector<expr::NodePtr> nodes;
+  for (const Array& array : arrays_of(items(fields.at(1)))) nodes.push_back(array.node());
+  plan::Plan plan = plan::make_plan(nodes, {});
+  const auto tasks_of = [](const plan::Plan& of, int rank, const Ownership& owners) {
+    std::vector<exec::Sink> sinks(of.results.size());
+    for (size_t i = 0; i < sinks.size(); ++i) sinks[i].array = of.results[i];
+    exec::LoweringContext context;
+    context.rank = rank;
+    context.owners = owners;
+    return exec::lower(of, sinks, context)->graph.task_count();
+  };
+  plan::Plan alone = plan;
+  const Ownership one(1), owners(std::stoi(fields.at(2)));
+  exec::settle_owners(alone, one);
+  exec::settle_owners(plan, owners);
+  int64_t tasks = 0;
+  json found = times(fields.at(4), [&] { tasks = tasks_of(plan, std::stoi(fields.at(3)), owners); });
+  found["tasks"] = tasks;
+  found["all"] = tasks_of(alone, /*rank=*/0, one);
+  return found;
+}
+
 json Bench::answer(const Fields& fields) {
   const std::string& request = fields[0];
   if (request == "open") {
@@ -162,6 +195,8 @@ json Bench::answer(const Fields& fields) {
     std::string text;
     json found = times("1", [&] { text = explain(arrays); });
     return {{"seconds", found["seconds"][0]}, {"text", text}};
+  } else if (request == "lower") {
+    return lowered(fields);
   } else if (request == "peak") {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
