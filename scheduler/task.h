@@ -77,6 +77,13 @@ class TaskBody {
   virtual std::string name(
       int64_t index) const = 0;  // for trace, errors and the watchdog: operation and chunk, "sum /x[3, 0]"
   virtual void run(TaskRun& run) = 0;
+  // For the trace: the additions and multiplications of a task that is made of products of matrices, and what it has in
+  // common with others that are as fast. 0: they are not counted.
+  struct Operations {
+    std::string kernel;
+    double flops = 0;
+  };
+  virtual Operations operations(int64_t /*index*/) const { return {}; }
   // Several tasks of one round in their order, for bodies that can queue them together (one kernel instead of many).
   // Only on a GPU; all are on one stream, and none is deferred. What a call that throws should have done is done again
   // by run(), one after the other, so that the error is that of its task.

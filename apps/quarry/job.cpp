@@ -281,7 +281,6 @@ void Job::note_result(report::Section section) { report_.results.push_back(std::
 void Job::write_reports(double wall_seconds) {
   trace_step();
   report::RankTrace mine = report::rank_trace(*runtime_, local::stop_tracing());
-  mine.flops = runtime_->internals().flops;
   mine.ceilings = report::measure_ceilings(*runtime_);
   if (mine.flops > 0) {
     if (const double rate = exec::measured_flop_rate(*runtime_); rate > 0)

@@ -56,7 +56,7 @@ class Cholesky final : public TileProgram {
     const auto apply = [&](int64_t k, int64_t j) {
       for (int64_t i = j; i < n; ++i) {
         const auto [left, right] = lower ? std::pair(i, j) : std::pair(j, i);
-        p.task(tiles::kGemm, {update(a(i, j)), read(a(left, k)), read(a(right, k))}, gemm);
+        p.task(i == j ? tiles::kHerk : tiles::kGemm, {update(a(i, j)), read(a(left, k)), read(a(right, k))}, gemm);
       }
     };
     // Products of a tile with itself may be made from one triangle, the lower one.

@@ -93,10 +93,12 @@ class Qr final : public TileProgram {
         p.task(tiles::kIdentity, {write(q(j, 0))}, tiles::from_row(columns.start(j)));
       // Columns before those of a step have zeros where its reflections are.
       for (int64_t k = count; k-- > 0;) {
-        for (int64_t j = first; j < last; ++j)
-          if (columns.start(j + 1) > axis.start(k))
-            p.task(tiles::kQrApply, {update(q(j, 0)), read(t(0, k)), read(v(0, k))},
-                   tiles::qr_parameters(axis.start(k), /*forward=*/true));
+        for (int64_t j = first; j < last; ++j) {
+          if (columns.start(j + 1) <= axis.start(k)) continue;
+          const bool is_own = columns.start(j) == axis.start(k) && columns.size(j) == pivots[static_cast<size_t>(k)];
+          p.task(is_own ? tiles::kQrForm : tiles::kQrApply, {update(q(j, 0)), read(t(0, k)), read(v(0, k))},
+                 tiles::qr_parameters(axis.start(k), /*forward=*/true));
+        }
         p.step();
       }
     }

@@ -14,6 +14,10 @@ void TileProgram::needs(const op::Call& call, int64_t chunk, std::vector<op::Nee
   if (call.arguments[0].grid == grid) needs.push_back({0, grid.chunk(chunk)});
 }
 
+double TileProgram::program_flops(const op::Call& call) const {
+  return tiles::flops_of([&](tiles::Program& program) { emit(program, call); }, call);
+}
+
 int64_t TileProgram::scratch_bytes(const op::Call& call, int64_t /*chunk*/) const {
   int64_t largest = 0;
   for (const auto* specs : {&call.arguments, &call.outputs})

@@ -18,6 +18,7 @@ class TileProgram : public op::Operator {
 
   bool is_chunked() const final { return true; }
   bool is_program() const final { return true; }
+  double program_flops(const op::Call& call) const final;
   void needs(const op::Call& call, int64_t chunk, std::vector<op::Need>& needs) const override;
   int64_t scratch_bytes(const op::Call& call, int64_t chunk) const override;
   int64_t local_task_bytes(const op::Call& call) const override { return 4 * op::bytes_of(call); }

@@ -113,6 +113,9 @@ class Operator {
   // Whether it is a tile program (chunked/tiles/program.h): its tasks have an order of their own, in which arguments
   // may be read at any time, so these are finished before it begins.
   virtual bool is_program() const { return false; }
+  // The additions and multiplications of all its tasks, of products and decompositions of matrices. Only where
+  // is_program().
+  virtual double program_flops(const Call& /*call*/) const { return 0; }
   // What the task for chunk `chunk` reads, at most: order, transfers, bytes and listings come from it. Default: all.
   virtual void needs(const Call& call, int64_t chunk, std::vector<Need>& needs) const;
   // What that task takes beside needs and outputs.

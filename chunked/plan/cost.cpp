@@ -13,44 +13,43 @@ namespace {
 
 // What the time of an operator grows with.
 enum class Growth : uint8_t { cubic, substitution, sorting };
-struct Grows {
+// An operator, and its additions and multiplications for a matrix of m x n, or n x m, elements where m >= n: `tall`
+// m n^2 + `square` n^3, and `sides` n^2 for each column of right-hand sides; all 0: they are not counted. Golub and Van
+// Loan, Matrix Computations, 2013. Where a decomposition has another result beside its triangle, twice as many.
+// Programs of tiles count their own tasks'.
+struct Known {
   std::string_view name;
   Growth growth;
+  double tall = 0, square = 0, sides = 0;
 };
 // Operators that are not named here take a time that is proportional to their elements.
-constexpr std::array kGrowth = {
-    Grows{"cholesky", Growth::cubic},    Grows{"cond", Growth::cubic},
-    Grows{"det", Growth::cubic},         Grows{"eig", Growth::cubic},
-    Grows{"eigh", Growth::cubic},        Grows{"eigh_some", Growth::cubic},
-    Grows{"eigvals", Growth::cubic},     Grows{"eigvalsh", Growth::cubic},
-    Grows{"inv", Growth::cubic},         Grows{"lstsq", Growth::cubic},
-    Grows{"lu", Growth::cubic},          Grows{"matrix_power", Growth::cubic},
-    Grows{"matrix_rank", Growth::cubic}, Grows{"pinv", Growth::cubic},
-    Grows{"qr", Growth::cubic},          Grows{"slogdet", Growth::cubic},
-    Grows{"solve", Growth::cubic},       Grows{"solve_triangular", Growth::substitution},
-    Grows{"svd", Growth::cubic},         Grows{"svdvals", Growth::cubic},
-    Grows{"tsqr", Growth::cubic},        Grows{"argsort", Growth::sorting},
-    Grows{"lexsort", Growth::sorting},   Grows{"median", Growth::sorting},
-    Grows{"sort", Growth::sorting},      Grows{"unique", Growth::sorting},
-};
-
-// Additions and multiplications for a matrix of m x n, or n x m, elements where m >= n: `tall` m n^2 + `square` n^3,
-// and `sides` n^2 for each column of right-hand sides. Golub and Van Loan, Matrix Computations, 2013. Where a
-// decomposition has another result beside its triangle, twice as many.
-struct Counted {
-  std::string_view name;
-  double tall, square, sides;
-};
-constexpr std::array kCounted = {
-    Counted{"cholesky", 0, 1. / 3, 0}, Counted{"det", 1, -1. / 3, 0},
-    Counted{"eig", 0, 25, 0},          Counted{"eigh", 0, 9, 0},
-    Counted{"eigh_some", 0, 9, 0},     Counted{"eigvals", 0, 10, 0},
-    Counted{"eigvalsh", 0, 4. / 3, 0}, Counted{"inv", 0, 2, 0},
-    Counted{"lstsq", 6, 20, 0},        Counted{"lu", 1, -1. / 3, 0},
-    Counted{"pinv", 8, 20, 0},         Counted{"qr", 2, -2. / 3, 0},
-    Counted{"slogdet", 1, -1. / 3, 0}, Counted{"solve", 1, -1. / 3, 2},
-    Counted{"svd", 6, 20, 0},          Counted{"solve_triangular", 0, 0, 1},
-    Counted{"svdvals", 4, -4. / 3, 0}, Counted{"tsqr", 2, -2. / 3, 0},
+constexpr std::array kKnown = {
+    Known{"cholesky", Growth::cubic, 0, 1. / 3, 0},
+    Known{"cond", Growth::cubic},
+    Known{"det", Growth::cubic, 1, -1. / 3, 0},
+    Known{"eig", Growth::cubic, 0, 25, 0},
+    Known{"eigh", Growth::cubic, 0, 9, 0},
+    Known{"eigh_some", Growth::cubic, 0, 9, 0},
+    Known{"eigvals", Growth::cubic, 0, 10, 0},
+    Known{"eigvalsh", Growth::cubic, 0, 4. / 3, 0},
+    Known{"inv", Growth::cubic, 0, 2, 0},
+    Known{"lstsq", Growth::cubic, 6, 20, 0},
+    Known{"lu", Growth::cubic, 1, -1. / 3, 0},
+    Known{"matrix_power", Growth::cubic},
+    Known{"matrix_rank", Growth::cubic},
+    Known{"pinv", Growth::cubic, 8, 20, 0},
+    Known{"qr", Growth::cubic, 2, -2. / 3, 0},
+    Known{"slogdet", Growth::cubic, 1, -1. / 3, 0},
+    Known{"solve", Growth::cubic, 1, -1. / 3, 2},
+    Known{"solve_triangular", Growth::substitution, 0, 0, 1},
+    Known{"svd", Growth::cubic, 6, 20, 0},
+    Known{"svdvals", Growth::cubic, 4, -4. / 3, 0},
+    Known{"tsqr", Growth::cubic, 2, -2. / 3, 0},
+    Known{"argsort", Growth::sorting},
+    Known{"lexsort", Growth::sorting},
+    Known{"median", Growth::sorting},
+    Known{"sort", Growth::sorting},
+    Known{"unique", Growth::sorting},
 };
 
 constexpr std::string_view kFolder = "linalg.";  // functions of the namespace; tiles' programs have none
@@ -58,9 +57,9 @@ std::string_view own_name(std::string_view name) {
   return name.starts_with(kFolder) ? name.substr(kFolder.size()) : name;
 }
 
-const Grows* find_growth(std::string_view name) {
-  const auto* row = std::ranges::find(kGrowth, own_name(name), &Grows::name);
-  return row == kGrowth.end() ? nullptr : row;
+const Known* find_known(std::string_view name) {
+  const auto* row = std::ranges::find(kKnown, own_name(name), &Known::name);
+  return row == kKnown.end() ? nullptr : row;
 }
 
 using local::DType;
@@ -77,10 +76,14 @@ double cubic_units(const Dims& shape) {
   return elements_of(shape) * std::min(rows, columns);
 }
 
+// Operations of real numbers that one of these is (chunked/tiles/program.h).
+double real_ones(DType dtype) { return local::is_complex(dtype) ? 4 : 1; }
+
 double flops_of_call(const Applied& applied) {
   const op::Call& call = applied.call;
-  const auto* row = std::ranges::find(kCounted, own_name(applied.op->name()), &Counted::name);
-  if (row == kCounted.end() || call.arguments.empty() || call.arguments[0].shape.size() < 2) return 0;
+  if (applied.op->is_program() && !applied.one_chunk) return applied.op->program_flops(call);
+  const Known* const row = find_known(applied.op->name());
+  if (row == nullptr || call.arguments.empty() || call.arguments[0].shape.size() < 2) return 0;
   const Dims& shape = call.arguments[0].shape;
   const auto last = [](const Dims& of, int back) { return static_cast<double>(of[of.size() - back]); };
   const double m = std::max(last(shape, 1), last(shape, 2)), n = std::min(last(shape, 1), last(shape, 2));
@@ -89,8 +92,7 @@ double flops_of_call(const Applied& applied) {
   if ((row->name == "qr" || row->name == "tsqr") && call.outputs.size() > 1) flops *= 2;
   if (row->sides > 0 && call.arguments.size() > 1)  // columns of n elements, or rows
     flops += row->sides * n * elements_of(call.arguments.back().shape) * (m * n / elements_of(shape));
-  constexpr double kComplex = 4;  // real ones for one of complex numbers
-  return flops * elements_of(shape) / (m * n) * (local::is_complex(call.arguments[0].dtype) ? kComplex : 1);
+  return flops * elements_of(shape) / (m * n) * real_ones(call.arguments[0].dtype);
 }
 
 // Of the elements of the triangle for each right-hand side, the last argument.
@@ -202,7 +204,7 @@ double usual_seconds(const Work& work) {
     case Work::Kind::product:
       return kProduct;
     case Work::Kind::call: {
-      const Grows* row = find_growth(work.applied->op->name());
+      const Known* row = find_known(work.applied->op->name());
       if (row == nullptr) return work.applied->op->name().starts_with("fft.") ? kSorted : kElement;
       return row->growth == Growth::sorting ? kSorted : kMultiplication;
     }
@@ -266,7 +268,7 @@ double units_of_call(std::string_view name, const op::Call& call) {
       cubic += cubic_units(spec.shape);
     }
   }
-  const Grows* row = find_growth(name);
+  const Known* row = find_known(name);
   if (row == nullptr) return name.starts_with("fft.") ? largest * std::log2(largest + 2) : elements;
   switch (row->growth) {
     case Growth::cubic:
@@ -285,22 +287,16 @@ std::vector<Work> work_of(const Stage& stage) {
   return works;
 }
 
-int64_t product_flops(const Stage& stage) {
-  double flops = 0;
-  if (std::holds_alternative<MatMul>(stage.work)) {
-    for (const Work& work : work_of(stage))
-      if (work.kind == Work::Kind::product) flops += 2 * work.units;
-  }
-  return static_cast<int64_t>(std::min(flops, 9e18));
-}
-
 double matrix_flops(const Stage& stage) {
   if (const auto* applied = std::get_if<Applied>(&stage.work)) return flops_of_call(*applied);
-  return static_cast<double>(product_flops(stage));
+  double flops = 0;
+  for (const Work& work : work_of(stage))
+    if (work.kind == Work::Kind::product) flops += 2 * work.units * real_ones(work.dtype);
+  return flops;
 }
 
 bool is_cubic(std::string_view name) {
-  const Grows* row = find_growth(name);
+  const Known* row = find_known(name);
   return row != nullptr && row->growth != Growth::sorting;
 }
 

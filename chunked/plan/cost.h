@@ -41,10 +41,8 @@ struct Work {
 // All that a stage does, over all ranks. The bytes that it reads from files count where its own tasks read them.
 std::vector<Work> work_of(const Stage& stage);
 
-// Additions and multiplications of a stage that is a product of matrices; else 0.
-int64_t product_flops(const Stage& stage);
-
-// The same and those of decompositions and solvers of matrices, about: by the usual counts of their methods.
+// Additions and multiplications of products, decompositions and solvers of matrices: the sum over the tasks of products
+// and of programs of tiles, of others about, by the usual counts of their methods.
 double matrix_flops(const Stage& stage);
 
 // Whether a call's time grows with the third power of the sizes of matrices.

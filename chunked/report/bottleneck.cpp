@@ -72,7 +72,8 @@ std::string of_compute(const Busiest& use, const RunReport& report) {
   constexpr double kMuch = 0.5;  // of the time of all tasks, as products take it at best
   if (most > 0 && flops / most >= kMuch * use.seconds * use.overlap) {
     return fmt::format(
-        "Computing took {}, most of it in products of matrices, at {:.3g} Gflop/s where one thread does {:.3g}: {}.",
+        "Computing took {}, most of it in products and decompositions of matrices, at {:.3g} Gflop/s where one thread "
+        "does {:.3g}: {}.",
         share_text(use.share), flops / use.seconds * 1e-9, most * 1e-9,
         "more threads or ranks, float32, or a GPU (--device cuda) make it faster");
   }

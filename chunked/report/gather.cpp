@@ -93,6 +93,9 @@ RankTrace rank_trace(const Runtime& runtime, std::vector<local::TraceEvent> even
   part.communicated_bytes = totals.communicated_bytes;
   part.tasks = totals.tasks;
   part.stolen_chunks = totals.stolen_chunks;
+  double flops = 0;
+  for (const local::TraceEvent& event : events) flops += event.flops;
+  part.flops = static_cast<int64_t>(std::min(flops, 9e18));
   part.events = std::move(events);
   return part;
 }

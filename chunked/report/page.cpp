@@ -250,7 +250,7 @@ void bytes_moved(Page& page, const RunReport& report, const Totals& sum) {
   std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> ways;
   for (const RankTrace& rank : report.ranks) {
     for (const local::TraceEvent& event : rank.events) {
-      if (event.detail.empty()) continue;
+      if (event.detail.empty() || event.flops > 0) continue;
       auto& [count, bytes] = ways[{event.track, event.detail}];
       ++count;
       bytes += event.bytes;
@@ -294,27 +294,44 @@ void tracks(Page& page, const RunReport& report, const TimeAxis& axis) {
   page.table({"Rank", "Track", "#Events", "#Busy", "#Share of the time", "#Mean overlap", "#Bytes", "#Rate while busy",
               "#Measured ceiling", "#Of the ceiling"},
              rows);
-  for (const RankTrace& rank : report.ranks) {
-    const auto ceiling = std::ranges::find(rank.ceilings, kFlopsCeiling, &TrackCeiling::track);
-    const std::vector<TrackUse> uses = track_uses(rank);
-    const auto compute = std::ranges::find(uses, "compute", &TrackUse::track);
-    if (rank.flops == 0 || compute == uses.end() || compute->sum_seconds <= 0) continue;
-    const double rate_of_thread = static_cast<double>(rank.flops) / compute->sum_seconds;
-    page.add(
-        "<p>Rank {}: products of matrices took {:.3g} Gflop, {:.3g} Gflop/s of the time in which tasks "
-        "computed{}.</p>\n",
-        rank.rank, static_cast<double>(rank.flops) * 1e-9, rate_of_thread * 1e-9,
-        ceiling == rank.ceilings.end()
-            ? ""
-            : fmt::format("; one thread of this machine does {:.3g}, so that is {:.0f} %",
-                          ceiling->bytes_per_second * 1e-9, 100 * rate_of_thread / ceiling->bytes_per_second));
-  }
   if (measured) {
     page.raw(
         "<p class=\"note\">Ceilings are copies of the same machine at the end of the run: files of the page cache for "
         "reading and writing, memory for compute, pinned memory for copies to and from a device, the transport for "
         "communication. A file on a slow disk stays below its ceiling.</p>\n");
   }
+  page.end_section();
+}
+
+// The fastest of the ranks' threads at products of matrices, operations a second; 0: not measured.
+double flops_ceiling(const RunReport& report) {
+  double most = 0;
+  for (const RankTrace& rank : report.ranks)
+    for (const TrackCeiling& ceiling : rank.ceilings)
+      if (ceiling.track == kFlopsCeiling) most = std::max(most, ceiling.bytes_per_second);
+  return most;
+}
+
+std::string flop_rate(double rate) {
+  return rate >= 1e12 ? fmt::format("{:.3g} TFLOP/s", rate * 1e-12) : fmt::format("{:.3g} GFLOP/s", rate * 1e-9);
+}
+
+void kernels(Page& page, const RunReport& report) {
+  const std::vector<KernelUse> uses = kernel_uses(report.ranks);
+  if (uses.empty()) return;
+  const double ceiling = flops_ceiling(report);
+  std::vector<std::vector<std::string>> rows;
+  for (const KernelUse& use : uses) {
+    const double part = ceiling > 0 ? use.rate() / ceiling : 0;
+    rows.push_back({use.kernel, fmt::format("{}", use.tasks), format_seconds(use.seconds),
+                    fmt::format("{:.4g}", use.flops * 1e-9), flop_rate(use.rate()),
+                    part > 0 ? share_cell(part, track_class("compute"), fmt::format("{:.0f} %", 100 * part)) : ""});
+  }
+  page.begin_section("kernels", "Products and decompositions of matrices");
+  page.table({"Kernel", "#Tasks", "#Time of all tasks", "#Gflop", "#Rate of a task", "#Of one thread's ceiling"}, rows);
+  page.raw(
+      "<p class=\"note\">Additions and multiplications by the usual counts, for complex numbers four times as many. "
+      "Other work has none.</p>\n");
   page.end_section();
 }
 
@@ -393,6 +410,13 @@ std::string summary(const RunReport& given) {
                       use.ceiling > 0 && use.bytes > 0 ? fmt::format("{:.0f}%", 100 * use.rate() / use.ceiling) : "");
     }
   }
+  const std::vector<KernelUse> kernels = kernel_uses(report.ranks);
+  if (!kernels.empty())
+    out += fmt::format("{:<24} {:>9} {:>10} {:>10} {:>14}\n", "kernel", "tasks", "time", "Gflop", "rate");
+  for (const KernelUse& use : kernels) {
+    out += fmt::format("{:<24} {:>9} {:>10} {:>10.4g} {:>14}\n", use.kernel, use.tasks, format_seconds(use.seconds),
+                       use.flops * 1e-9, flop_rate(use.rate()));
+  }
   return out;
 }
 
@@ -468,6 +492,7 @@ void write_report(const std::string& path, const RunReport& given) {
         sum.events);
     page.end_section();
     tracks(page, report, axis);
+    kernels(page, report);
     page.begin_section("slowest", "Slowest tasks");
     slowest(page, report, axis, /*transfers=*/false);
     if (report.ranks.size() > 1) {

@@ -40,7 +40,7 @@ struct RankTrace {
   int64_t read_bytes = 0, written_bytes = 0, spilled_bytes = 0, communicated_bytes = 0;
   int64_t tasks = 0;
   int64_t stolen_chunks = 0;  // computed for other ranks
-  int64_t flops = 0;          // additions and multiplications of matrix products
+  int64_t flops = 0;          // of the events
   std::vector<TrackCeiling> ceilings;
   std::vector<local::TraceEvent> events;
 };

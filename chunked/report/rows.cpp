@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 #include <map>
 
 #include "quarry/local/base/error.h"
@@ -124,6 +125,24 @@ std::vector<TrackUse> track_uses(const RankTrace& rank) {
     }
     result.push_back(std::move(use));
   }
+  return result;
+}
+
+std::vector<KernelUse> kernel_uses(std::span<const RankTrace> ranks) {
+  std::map<std::string, KernelUse> uses;
+  for (const RankTrace& rank : ranks) {
+    for (const local::TraceEvent& event : rank.events) {
+      if (event.flops <= 0) continue;
+      KernelUse& use = uses[event.detail];
+      use.kernel = event.detail;
+      use.tasks += std::max(event.count, 1);
+      use.seconds += static_cast<double>(busy_ns(event)) * 1e-9;
+      use.flops += event.flops;
+    }
+  }
+  std::vector<KernelUse> result;
+  for (auto& [name, use] : uses) result.push_back(std::move(use));
+  std::ranges::stable_sort(result, std::ranges::greater(), &KernelUse::seconds);
   return result;
 }
 

@@ -37,6 +37,17 @@ struct TrackUse {
 };
 std::vector<TrackUse> track_uses(const RankTrace& rank);
 
+// What tasks of one kernel did on all ranks.
+struct KernelUse {
+  std::string kernel;
+  int64_t tasks = 0;
+  double seconds = 0;  // of all tasks
+  double flops = 0;
+  double rate() const { return seconds > 0 ? flops / seconds : 0; }
+};
+// Of those that count their flops, what took longest first.
+std::vector<KernelUse> kernel_uses(std::span<const RankTrace> ranks);
+
 // What ranks fetched from each other.
 struct Fetched {
   std::vector<std::vector<int64_t>> bytes;                     // [from][to], by position in `ranks`

@@ -37,6 +37,7 @@ void add(TraceEvent& sum, const TraceEvent& event) {
   sum.begin_ns = std::min(sum.begin_ns, event.begin_ns);
   sum.end_ns = std::max(sum.end_ns, event.end_ns);
   sum.bytes += event.bytes;
+  sum.flops += event.flops;
   if (event.budget_used >= 0) sum.budget_used = event.budget_used;
 }
 

@@ -22,7 +22,7 @@
 namespace quarry::report {
 namespace {
 
-constexpr uint64_t kMagic = 0x3530454341525451u;  // "QTRACE05"
+constexpr uint64_t kMagic = 0x3630454341525451u;  // "QTRACE06"
 constexpr int kMostRowsPerTrack = 256;
 constexpr size_t kPieceBytes = 1 << 20;  // of a trace that is being written
 constexpr const char* kReserved = "reserved memory";
@@ -153,6 +153,7 @@ std::string serialize(const RankTrace& trace) {
     events.number(event.budget_used);
     events.number(event.count);
     events.number(event.busy_ns);
+    events.number(event.flops);
   }
   out.number(static_cast<int64_t>(words.size()));
   for (const std::string_view word : words) out.text(word);
@@ -179,7 +180,7 @@ RankTrace deserialize(std::string_view bytes) {
     if (id < 0 || static_cast<size_t>(id) >= words.size()) Reader::broken();
     return words[static_cast<size_t>(id)];
   };
-  trace.events.resize(static_cast<size_t>(in.count(8 + 4 * 4 + 5 * 8)));
+  trace.events.resize(static_cast<size_t>(in.count(8 + 4 * 4 + 6 * 8)));
   for (local::TraceEvent& event : trace.events) {
     event.name = in.text();
     event.track = word(in.number<int32_t>());
@@ -191,6 +192,7 @@ RankTrace deserialize(std::string_view bytes) {
     event.budget_used = in.number<int64_t>();
     event.count = in.number<int32_t>();
     event.busy_ns = in.number<int64_t>();
+    event.flops = in.number<double>();
   }
   in.end();
   return trace;
@@ -273,6 +275,11 @@ void write_trace(const std::string& path, const RunReport& report) {
         if (!event->detail.empty()) fmt::format_to(to, R"(,"detail":{})", escape_json(event->detail));
         if (event->budget_used >= 0) fmt::format_to(to, R"(,"reserved":{})", event->budget_used);
         if (event->count > 1) fmt::format_to(to, R"(,"tasks":{},"busy_ns":{})", event->count, event->busy_ns);
+        if (event->flops > 0) {
+          fmt::format_to(to, R"(,"flops":{:.17g})", event->flops);
+          if (const int64_t ns = busy_ns(*event); ns > 0)
+            fmt::format_to(to, R"(,"TFLOP/s":{:.4g})", event->flops / static_cast<double>(ns) * 1e-3);
+        }
         fmt::format_to(to, R"(,"thread":{}}}}})", event->thread);
       }
     }
@@ -340,6 +347,7 @@ void read_event(std::map<int32_t, RankTrace>& ranks, const nlohmann::json& event
       made.thread = args.value("thread", 0);
       made.count = args.value("tasks", 0);
       made.busy_ns = args.value("busy_ns", int64_t{0});
+      made.flops = args.value("flops", 0.0);
     } else {
       made.track = scheduler::kTierTrack;
     }

@@ -55,7 +55,6 @@ struct Runtime::Internals {
   std::optional<double> save_every;
   std::atomic<int64_t> read_bytes{0}, written_bytes{0}, stolen_chunks{0};
   std::atomic<int64_t> decoded_bytes{0}, reread_bytes{0};
-  std::atomic<int64_t> flops{0};  // of matrix products
 };
 
 }  // namespace quarry

@@ -230,12 +230,6 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   internals.read_bytes += bytes_read(datasets) - read_before;
   internals.decoded_bytes += kept_chunks.decoded_bytes();
   internals.reread_bytes += kept_chunks.reread_bytes();
-  for (const plan::Stage& stage : plan.stages) {
-    if (const int64_t flops = plan::product_flops(stage); flops > 0) {
-      const int64_t mine = internals.owners.owned(stage.owners, stage.grid, runtime.rank()).size();
-      internals.flops += flops / stage.grid.count() * mine;
-    }
-  }
 
   std::vector<std::shared_ptr<StoredArray>> kept = last.values();
   for (size_t i = kept.size(); i < sinks.size(); ++i) {

@@ -385,33 +385,111 @@ void times(Arrays tiles, const Parameters& /*parameters*/) {
   multiply(a.dtype(), 1, view_of(a), MatrixOp::none, view_of(b), MatrixOp::none, 0, view_of(tiles[2]));
 }
 
+// ---- Additions and multiplications ----
+
+using Shapes = std::span<const Dims>;
+double elements(const Dims& shape) { return static_cast<double>(shape[0]) * static_cast<double>(shape[1]); }
+// Of an LU decomposition of m x n elements; those of a QR decomposition are twice as many.
+double decomposition_flops(int64_t m, int64_t n) {
+  const auto larger = static_cast<double>(std::max(m, n)), smaller = static_cast<double>(std::min(m, n));
+  return smaller * smaller * (larger - smaller / 3);
+}
+
+double gemm_flops(Shapes shapes, const Parameters& parameters) {
+  const bool stands = static_cast<MatrixOp>(parameters[0]) == MatrixOp::none;
+  return 2 * elements(shapes[0]) * static_cast<double>(shapes[1][stands ? 1 : 0]);
+}
+double herk_flops(Shapes shapes, const Parameters& parameters) { return gemm_flops(shapes, parameters) / 2; }
+double potrf_flops(Shapes shapes, const Parameters& /*parameters*/) {
+  return elements(shapes[0]) * static_cast<double>(shapes[0][0]) / 3;
+}
+double trsm_flops(Shapes shapes, const Parameters& /*parameters*/) {
+  return elements(shapes[0]) * static_cast<double>(shapes[1][0]);
+}
+
+// The panel (columns, n) of `first` and what it is applied to, (columns, n) too.
+struct PanelStep {
+  PanelStep(const Dims& panel, const Dims& c, const Parameters& parameters)
+      : columns(static_cast<double>(c[0])),
+        above(static_cast<double>(parameters[0])),
+        pivots(static_cast<double>(std::min(panel[0], panel[1] - parameters[0]))),
+        below(static_cast<double>(panel[1]) - above - pivots) {}
+  double columns, above, pivots, below;
+  double solve() const { return pivots * pivots * columns; }
+  double product(double rows) const { return 2 * rows * pivots * columns; }
+};
+double getrf_flops(Shapes shapes, const Parameters& parameters) {
+  return decomposition_flops(shapes[0][0], shapes[0][1] - parameters[0]);
+}
+double geqrf_flops(Shapes shapes, const Parameters& parameters) { return 2 * getrf_flops(shapes, parameters); }
+double lu_top_flops(Shapes shapes, const Parameters& parameters) {
+  return PanelStep(shapes[1], shapes[0], parameters).solve();
+}
+double lu_below_flops(Shapes shapes, const Parameters& parameters) {
+  const PanelStep step(shapes[1], shapes[0], parameters);
+  return step.product(step.below);
+}
+double lu_above_flops(Shapes shapes, const Parameters& parameters) {
+  const PanelStep step(shapes[1], shapes[0], parameters);
+  return step.product(step.above);
+}
+double lu_apply_to_flops(Shapes shapes, const Parameters& parameters) {
+  const PanelStep step(shapes[0], shapes[3], parameters);
+  return step.solve() + step.product(step.below);
+}
+double lu_back_to_flops(Shapes shapes, const Parameters& parameters) {
+  const PanelStep step(shapes[0], shapes[2], parameters);
+  return step.solve() + step.product(step.above);
+}
+// Of reflections, as if they were applied one by one.
+double qr_apply_flops(Shapes shapes, const Parameters& parameters) {
+  const auto columns = static_cast<double>(shapes[0][0]), rows = static_cast<double>(shapes[0][1] - parameters[0]),
+             count = static_cast<double>(shapes[1][1]);
+  return 2 * columns * count * (2 * rows - count);
+}
+double tall_qr_flops(Shapes shapes, const Parameters& parameters) {
+  const auto reads = static_cast<size_t>(parameters[0]);
+  int64_t rows = 0;
+  for (const Dims& shape : shapes.first(reads)) rows += shape[0];
+  const bool with_q = shapes.size() > reads + 1;
+  return 2 * decomposition_flops(rows, shapes[0][1]) * (with_q ? 2 : 1);
+}
+double product_flops(Shapes shapes, const Parameters& /*parameters*/) {
+  return 2 * elements(shapes[0]) * static_cast<double>(shapes[1][1]);
+}
+double split_q_flops(Shapes shapes, const Parameters& parameters) {
+  return parameters[0] == 1 ? 0 : product_flops(shapes, parameters);
+}
+
 }  // namespace
 
-const TileKernel kGemm{"gemm", gemm};
-const TileKernel kPotrf{"potrf", potrf};
+const TileKernel kGemm{"gemm", gemm, gemm_flops};
+const TileKernel kHerk{"herk", gemm, herk_flops};
+const TileKernel kPotrf{"potrf", potrf, potrf_flops};
 const TileKernel kMirror{"mirror", mirror};
-const TileKernel kTrsm{"trsm", trsm};
+const TileKernel kTrsm{"trsm", trsm, trsm_flops};
 const TileKernel kCheckDiagonal{"check diagonal", check_diagonal};
 const TileKernel kZeros{"zeros", zeros};
 const TileKernel kCopy{"copy", copy};
 const TileKernel kKeep{"keep", keep};
 const TileKernel kPositions{"positions", positions};
-const TileKernel kGetrf{"getrf", getrf};
+const TileKernel kGetrf{"getrf", getrf, getrf_flops};
 const TileKernel kCheckPivots{"check pivots", check_pivots};
-const TileKernel kLuTop{"exchange and solve", lu_top};
-const TileKernel kLuBelow{"gemm", lu_below};
-const TileKernel kLuApplyTo{"apply LU", lu_apply_to};
+const TileKernel kLuTop{"exchange and solve", lu_top, lu_top_flops};
+const TileKernel kLuBelow{"gemm", lu_below, lu_below_flops};
+const TileKernel kLuApplyTo{"apply LU", lu_apply_to, lu_apply_to_flops};
 const TileKernel kPlaceRows{"place rows", place_rows};
 const TileKernel kExchangeRows{"exchange rows", exchange_rows};
-const TileKernel kLuBackTop{"substitute back", lu_back_top};
-const TileKernel kLuAbove{"gemm", lu_above};
-const TileKernel kLuBackTo{"substitute back", lu_back_to};
-const TileKernel kGeqrf{"geqrf", geqrf};
-const TileKernel kQrApply{"apply QR", qr_apply};
+const TileKernel kLuBackTop{"substitute back", lu_back_top, lu_top_flops};
+const TileKernel kLuAbove{"gemm", lu_above, lu_above_flops};
+const TileKernel kLuBackTo{"substitute back", lu_back_to, lu_back_to_flops};
+const TileKernel kGeqrf{"geqrf", geqrf, geqrf_flops};
+const TileKernel kQrApply{"apply QR", qr_apply, qr_apply_flops};
+const TileKernel kQrForm{"form Q", qr_apply, geqrf_flops};
 const TileKernel kIdentity{"identity", identity};
-const TileKernel kTallQr{"qr", tall_qr};
-const TileKernel kSplitQ{"split q", split_q};
-const TileKernel kTimes{"times", times};
+const TileKernel kTallQr{"qr", tall_qr, tall_qr_flops};
+const TileKernel kSplitQ{"split q", split_q, split_q_flops};
+const TileKernel kTimes{"times", times, product_flops};
 
 Parameters gemm_parameters(MatrixOp of_a, MatrixOp of_b) {
   return {static_cast<int64_t>(of_a), static_cast<int64_t>(of_b)};

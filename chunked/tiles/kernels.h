@@ -17,6 +17,8 @@ using local::Triangle;
 
 // update(c), read(a), read(b): c -= op(a) op(b); a conjugate transpose only of b, or of a.
 extern const TileKernel kGemm;
+// The same where a and b are one tile and c is Hermitian: half of the operations.
+extern const TileKernel kHerk;
 Parameters gemm_parameters(MatrixOp of_a, MatrixOp of_b);
 
 // update(a): the factor of a Hermitian tile, of which one triangle is read, and zeros in the other triangle. Throws
@@ -81,6 +83,8 @@ extern const TileKernel kPlaceRows;
 extern const TileKernel kGeqrf;
 // update(c), read(t), read(v): H^H c, or H c with `forward`.
 extern const TileKernel kQrApply;
+// The same to the panel's own columns of the identity: as many operations as the panel took.
+extern const TileKernel kQrForm;
 Parameters qr_parameters(int64_t first, bool forward);
 // write(c): columns of the identity, from number `first` on.
 extern const TileKernel kIdentity;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "quarry/chunked/grid/chunking.h"
 
@@ -16,7 +17,53 @@ constexpr int64_t kMostSmallTiles = 128;
 int64_t rounded(int64_t extent) { return std::max<int64_t>(extent >= kStep ? extent / kStep * kStep : extent, 1); }
 int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
+class FlopCounter final : public Program {
+ public:
+  explicit FlopCounter(const op::Call& call) : call_(call) {}
+  double flops() const { return flops_; }
+
+  Tiles argument(int number) override { return add(call_.arguments[static_cast<size_t>(number)]); }
+  Tiles result(int output) override { return add(call_.outputs[static_cast<size_t>(output)]); }
+  Tiles result_from(int output, int /*argument*/) override { return result(output); }
+  Tiles workspace(const op::ArraySpec& spec) override { return add(spec); }
+  Tiles workspace_from(int number) override { return argument(number); }
+  using Program::task;
+  void task(const TileKernel& kernel, std::span<const Use> uses, Parameters parameters, Urgency /*urgency*/) override {
+    if (kernel.flops == nullptr) return;
+    shapes_.clear();
+    for (const auto& [tile, mode] : uses) {
+      const Grid& grid = specs_[static_cast<size_t>(tile.matrix)].grid;
+      shapes_.push_back({grid.axis(0).size(tile.row), grid.axis(1).size(tile.column)});
+    }
+    flops_ += flops_of(kernel, shapes_, parameters, specs_[static_cast<size_t>(uses[0].tile.matrix)].dtype);
+  }
+
+ private:
+  Tiles add(const op::ArraySpec& spec) {
+    specs_.push_back(spec);
+    const Dims counts = spec.grid.counts();
+    return {static_cast<int>(specs_.size()) - 1, counts[0], counts[1]};
+  }
+  const op::Call& call_;
+  std::vector<op::ArraySpec> specs_;  // by matrix
+  std::vector<Dims> shapes_;
+  double flops_ = 0;
+};
+
 }  // namespace
+
+double flops_of(const TileKernel& kernel, std::span<const Dims> shapes, const Parameters& parameters,
+                local::DType dtype) {
+  constexpr double kComplex = 4;
+  if (kernel.flops == nullptr) return 0;
+  return kernel.flops(shapes, parameters) * (local::is_complex(dtype) ? kComplex : 1);
+}
+
+double flops_of(const std::function<void(Program&)>& emit, const op::Call& call) {
+  FlopCounter counter(call);
+  emit(counter);
+  return counter.flops();
+}
 
 int64_t tile_edge(int64_t n, local::DType dtype, int64_t together, int64_t room) {
   // Products of tiles of this size run at nearly the full rate of a core, or of a GPU.

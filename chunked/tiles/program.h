@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <span>
 
@@ -56,7 +57,14 @@ using Parameters = std::array<int64_t, 2>;
 struct TileKernel {
   const char* name;
   void (*run)(std::span<const NdArray> tiles, const Parameters& parameters);
+  // Additions and multiplications of real tiles of these shapes, in the order of the uses; see flops_of(). Null: none.
+  double (*flops)(std::span<const Dims> shapes, const Parameters& parameters) = nullptr;
 };
+// The same for tiles whose first one has this dtype. As LAPACK's Working Note 41 counts them: the terms of third power,
+// without what a method does beside them, so that an algorithm by tiles takes those of the whole; of complex numbers an
+// addition counts 2 and a multiplication 6, which are as many, together 4 times those of real ones.
+double flops_of(const TileKernel& kernel, std::span<const Dims> shapes, const Parameters& parameters,
+                local::DType dtype);
 
 // On a GPU urgent tasks, short ones that much else waits for, and panels, long ones or such as wait for the device,
 // have threads and streams of their own that go first. On the CPU the order is enough.
@@ -87,6 +95,9 @@ class Program {
     task(kernel, std::span(uses.begin(), uses.size()), parameters, urgency);
   }
 };
+
+// Additions and multiplications of all tasks of a loop, for the arrays of the call.
+double flops_of(const std::function<void(Program&)>& emit, const op::Call& call);
 
 // Rows and columns of the tiles of an n x n matrix: a few MiB on the CPU, some ten on a GPU, and no more than 256 of
 // them; less where `together` of them do not fit `room` bytes (0: no limit), but for 128 of them. Depends on nothing

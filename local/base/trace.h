@@ -19,10 +19,12 @@ struct TraceEvent {
   int64_t bytes = 0;
   int64_t budget_used = -1;  // reserved bytes of the rank's compute tier at the end; -1 where unknown
   int32_t thread = 0;        // small number of the recording thread
-  std::string detail;        // path taken (direct, library: why), transport, error
-  // Of several that were made one, the first one's name; bytes and busy_ns are their sums. 0: as it was recorded.
+  std::string detail;        // path taken (direct, library: why), transport, error; of a task with flops its kernel
+  // Of several that were made one, the first one's name; bytes, busy_ns and flops are their sums. 0: as it was
+  // recorded.
   int32_t count = 0;
   int64_t busy_ns = 0;
+  double flops = 0;  // additions and multiplications of products and decompositions of matrices
 };
 // How long it, or what it is made of, took.
 inline int64_t busy_ns(const TraceEvent& event) {

@@ -126,7 +126,13 @@ void Core::trace_task(const LiveTask& live, int64_t begin_ns, int64_t end_ns, co
   event.end_ns = end_ns;
   event.bytes = task.traffic_bytes;
   event.budget_used = blocks_.reserved_bytes();
-  if (error) event.detail = local::to_record(error).message;
+  if (error) {
+    event.detail = local::to_record(error).message;
+  } else {
+    TaskBody::Operations operations = graph_->body(task).operations(task.index);
+    event.flops = operations.flops;
+    event.detail = std::move(operations.kernel);
+  }
   local::trace(std::move(event));
 }
 

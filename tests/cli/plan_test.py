@@ -1,6 +1,7 @@
 """Plans, estimates, progress and what is said of a run."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -92,7 +93,12 @@ class Plans(CliTest):
                 command = ["eval", text, "-i", "a=m.h5:/a", "-o", "o.h5", "--overwrite", "--memory", "64MiB", "--threads", 1]
                 plan = self.ok(*command, "--plan", ranks=ranks).out
                 self.assertIn(f"flops: about {flops}, of products and decompositions", plan)
-                self.ok(*command, "--stats", "s.json", ranks=ranks)
+                self.ok(*command, "--stats", "s.json", "--trace", "t.json", ranks=ranks)
+                with open(self.path("t.json")) as file:
+                    tasks = [event["args"] for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+                self.assertEqual(f"{sum(task.get('flops', 0) for task in tasks):.3g}", flops)
+                self.assertTrue(all(task["detail"] and task["TFLOP/s"] > 0 for task in tasks if "flops" in task))
+                self.assertIn("FLOP/s", self.ok("report", "t.json").out)
                 sent = self.stats("s.json")["communicated_bytes"]
                 said = re.search(r"between ranks: ([\d.]+) MiB, at most ([\d.]+) MiB to one of them", plan)
                 if ranks == 0:
@@ -154,7 +160,7 @@ class Plans(CliTest):
         self.ok("eval", "x @ x.T", "-i", "x=a.h5:/x", "-o", "o.h5", "--report", "r.html")
         page = (self.dir / "r.html").read_text()
         self.assertRegex(page, r'</header>\s*<p class="bottleneck">[A-Z][^<]*\.</p>')
-        self.assertRegex(page, r"products of matrices took 0\.18 Gflop, [\d.e+]+ Gflop/s .*; one thread of this machine does")
+        self.assertRegex(page, r"<td>product</td>.*>0\.18</td>.*>[\d.e+]+ GFLOP/s</td>.*>\d+ %<")
         self.ok("pca", "a.h5:/x", "-k", 2, "-o", "p.h5", "--report", "p.html", "--trace", "p.json")
         page = (self.dir / "p.html").read_text()
         self.assertIn("<title>2/3 covariances</title>", page)

@@ -97,6 +97,15 @@ local::Launch pack_launch(const Matrix& from, const Dims& shape, const Matrix& t
 
 std::string MatMulBody::name(int64_t index) const { return fmt::format("{}[{}]", label_, index); }
 
+// A diagonal tile of a product with the own transpose is made from one triangle.
+MatMulBody::Operations MatMulBody::operations(int64_t index) const {
+  const Operands operands = operands_(index);
+  const double each = operands.a.empty() ? 1 : 2, of_numbers = local::is_complex(dtype_) ? 4 : 1;
+  double depth = 0;
+  for (const int64_t k : operands.k) depth += static_cast<double>(k);
+  return {"product", each * of_numbers * static_cast<double>(local::element_count(operands.shape)) * depth};
+}
+
 int64_t MatMulBody::scratch_bytes(const Operands& operands) const {
   const int64_t itemsize = local::itemsize(dtype_);
   const int n = operands.shape.size();

@@ -32,6 +32,7 @@ class MatMulBody : public scheduler::TaskBody {
         operands_(std::move(operands)) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
+  Operations operations(int64_t index) const override;
   int64_t scratch_bytes(const Operands& operands) const;
 
  private:

@@ -79,8 +79,16 @@ class TileBody final : public scheduler::TaskBody {
     const std::vector<Placed>& uses = works_[static_cast<size_t>(index)].uses;
     if (uses.empty()) return fmt::format("{} in {}", kernel_.name, label_);
     const Placed& first = uses[0];
-    const Dims at = (*matrices_)[static_cast<size_t>(first.matrix)].grid.coordinates(first.index);
+    const Dims at = matrix_of(first).grid.coordinates(first.index);
     return fmt::format("{} of tile {} in {}", kernel_.name, local::to_string(at), label_);
+  }
+
+  Operations operations(int64_t index) const override {
+    const Work& work = works_[static_cast<size_t>(index)];
+    std::vector<Dims> shapes;
+    for (const Placed& use : work.uses) shapes.push_back(matrix_of(use).grid.chunk_shape(use.index));
+    if (kernel_.flops == nullptr || shapes.empty()) return {};
+    return {kernel_.name, tiles::flops_of(kernel_, shapes, work.parameters, matrix_of(work.uses[0]).dtype)};
   }
 
   void run(scheduler::TaskRun& run) override {
@@ -120,14 +128,15 @@ class TileBody final : public scheduler::TaskBody {
     int64_t scratch_bytes;
   };
 
+  const Matrix& matrix_of(const Placed& use) const { return (*matrices_)[static_cast<size_t>(use.matrix)]; }
   local::NdArray written_array(const Placed& use, const scheduler::BlockView& block,
                                const local::ExecContext& context) const {
-    const Matrix& matrix = (*matrices_)[static_cast<size_t>(use.matrix)];
+    const Matrix& matrix = matrix_of(use);
     return result_array(matrix.grid.chunk_shape(use.index), matrix.dtype, block, context);
   }
   local::NdArray read_array(const Placed& use, const scheduler::BlockView& block,
                             const local::ExecContext& context) const {
-    const Matrix& matrix = (*matrices_)[static_cast<size_t>(use.matrix)];
+    const Matrix& matrix = matrix_of(use);
     if (!use.is_argument) return written_array(use, block, context).as_read_only();
     const op::Need need{matrix.argument, matrix.grid.chunk(use.index)};
     return argument_array(stage_, need, access_of(stage_, need, rank_, owners_), block, context);

@@ -58,6 +58,10 @@ RankTrace sample(int rank, int chunks) {
     };
     add("read /returns", "read", at, length, 16 << 20);
     add("standardize", "compute", at + length, length / 2, 16 << 20);
+    if (i % 3 == 0) {
+      trace.events.back().detail = i % 2 == 0 ? "gemm" : "trsm";
+      trace.events.back().flops = 1e6 * static_cast<double>(length) + i / 7.;
+    }
     if (i % 7 == 3) add("spill tile", "spill", at + length / 3, length, 8 << 20);
     if (i % 4 == 1) add("fetch sum", "comm", at + length, 2 * length, 64 << 10);
     trace.tasks += 2;
@@ -85,6 +89,7 @@ void expect_equal(const RankTrace& a, const RankTrace& b) {
     EXPECT_EQ(a.events[i].end_ns, b.events[i].end_ns);
     EXPECT_EQ(a.events[i].bytes, b.events[i].bytes);
     EXPECT_EQ(a.events[i].budget_used, b.events[i].budget_used);
+    EXPECT_EQ(a.events[i].flops, b.events[i].flops);
   }
 }
 
@@ -181,7 +186,7 @@ TEST(Bottleneck, NamesWhatTookTheTimeAndWhatHelps) {
   RunReport products = run_of({{"compute", 0.9, 0}});
   products.ranks[0].flops = 30000000000;
   EXPECT_THAT(bottleneck(products),
-              AllOf(HasSubstr("products of matrices"), HasSubstr("33.3 Gflop/s"), HasSubstr("50")));
+              AllOf(HasSubstr("products and decompositions of matrices"), HasSubstr("33.3 Gflop/s"), HasSubstr("50")));
 }
 
 TEST(Rows, EventsOfARowDoNotOverlap) {
@@ -336,6 +341,42 @@ RunReport full_report(int chunks) {
   return report;
 }
 
+TEST(Rows, KernelsTellTheRatesOfTheirTasks) {
+  const auto event = [](const char* kernel, int64_t took_ns, double flops) {
+    local::TraceEvent e;
+    e.name = std::string(kernel) + " of tile (1, 2)";
+    e.track = "compute";
+    e.end_ns = took_ns;
+    e.detail = flops > 0 ? kernel : "";
+    e.flops = flops;
+    return e;
+  };
+  RunReport report;
+  report.ranks.resize(2);
+  report.ranks[0].events = {event("gemm", 1000000, 4e9), event("potrf", 2000000, 1e6), event("zeros", 9000000, 0)};
+  report.ranks[1].events = {event("gemm", 3000000, 4e9), event("gemm", 0, 1e3)};
+  const std::vector<KernelUse> uses = kernel_uses(report.ranks);
+  ASSERT_EQ(uses.size(), 2u);
+  EXPECT_EQ(uses[0].kernel, "gemm");
+  EXPECT_EQ(uses[0].tasks, 3);
+  EXPECT_DOUBLE_EQ(uses[0].flops, 8e9 + 1e3);
+  EXPECT_NEAR(uses[0].rate(), 2e12, 1e6);
+  EXPECT_EQ(uses[1].kernel, "potrf");
+  EXPECT_DOUBLE_EQ(uses[1].rate(), 5e8);
+  EXPECT_THAT(summary(report), AllOf(HasSubstr("2 TFLOP/s"), HasSubstr("0.5 GFLOP/s")));
+  EXPECT_THAT(summary(full_report(0)), Not(HasSubstr("FLOP/s")));
+  const std::string path = ::testing::TempDir() + "kernels";
+  write_report(path + ".html", report);
+  EXPECT_THAT(contents(path + ".html"), AllOf(HasSubstr("2 TFLOP/s"), Not(HasSubstr("Ways taken"))));
+  write_trace(path + ".json", report);
+  std::vector<double> rates;
+  const auto json = nlohmann::json::parse(contents(path + ".json"));
+  for (const auto& e : json.at("traceEvents"))
+    if (e.at("ph") == "X" && e.at("args").contains("TFLOP/s"))
+      rates.push_back(e.at("args").at("TFLOP/s").get<double>());
+  EXPECT_THAT(rates, ::testing::UnorderedElementsAre(4, 0.0005, 1.333));
+}
+
 void expect_self_contained(const std::string& html) {
   for (const char* reference : {"http:", "https:", "src=", "href=", "url(", "@import", "<link", "<img", "<iframe"}) {
     EXPECT_THAT(html, Not(HasSubstr(reference)));
@@ -435,6 +476,7 @@ TEST(Thinning, KeepsTheSumsOfEveryTrack) {
   RankTrace trace = sample(0, 2000);
   merge_calls(trace.events);
   const std::vector<TrackUse> before = track_uses(trace);
+  const std::vector<KernelUse> kernels = kernel_uses({&trace, 1});
   const size_t events = trace.events.size();
   thin_to(trace.events, 300);
   EXPECT_LE(trace.events.size(), 300u);
@@ -446,6 +488,13 @@ TEST(Thinning, KeepsTheSumsOfEveryTrack) {
     EXPECT_EQ(after[i].events, before[i].events) << before[i].track;
     EXPECT_EQ(after[i].bytes, before[i].bytes) << before[i].track;
     EXPECT_NEAR(after[i].sum_seconds, before[i].sum_seconds, 1e-9) << before[i].track;
+  }
+  const std::vector<KernelUse> thinned = kernel_uses({&trace, 1});
+  ASSERT_EQ(thinned.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(thinned[i].kernel, kernels[i].kernel);
+    EXPECT_EQ(thinned[i].tasks, kernels[i].tasks);
+    EXPECT_NEAR(thinned[i].flops / kernels[i].flops, 1, 1e-12);
   }
   const RankTrace sent = deserialize(serialize(trace));
   EXPECT_EQ(sent.events.front().count, trace.events.front().count);
