@@ -34,8 +34,6 @@ int64_t part_of(Arrays blocks) {
   return std::max(int64_t{1024}, kPartBytes / (rows * local::itemsize(blocks[0].dtype())));
 }
 
-NdArray conjugate(const NdArray& x) { return local::is_complex(x.dtype()) ? local::apply("conjugate"_op, {x}) : x; }
-
 void accumulate(const NdArray& sum, const NdArray& term, local::Op op) {
   local::Fused f;
   f.run_into(f(op, f.input(sum), f.input(term)), sum);
@@ -50,9 +48,9 @@ std::vector<NdArray> parts_of(Arrays blocks, const local::IndexItem& part) {
 // products = conj(rows) w, added up over parts.
 void add_products(Arrays blocks, const NdArray& w, const NdArray& products) {
   std::vector<NdArray> each;
-  const NdArray other = conjugate(w);
+  const NdArray other = local::conjugated(w);
   for (const NdArray& block : blocks) each.push_back(local::ops::matmul(block, other));
-  accumulate(products, conjugate(local::ops::concatenate(each, 0)), "add"_op);
+  accumulate(products, local::conjugated(local::ops::concatenate(each, 0)), "add"_op);
 }
 
 // out = out - coefficients rows, or with "add" plus; coefficients (h) and out (n), or (r, h) and (r, n).

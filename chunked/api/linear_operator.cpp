@@ -34,7 +34,6 @@ void check_operand(const char* function, const Array& x, int64_t extent, bool ve
 }
 
 using compose::conjugated;
-NdArray conjugated(const NdArray& x) { return local::is_complex(x.dtype()) ? local::apply("conjugate"_op, {x}) : x; }
 
 // One column after the other.
 Array by_columns(const LinearOperator::Apply& apply, const Array& x) {
@@ -247,7 +246,7 @@ LinearOperator inverses_of(const Array& blocks, const Dims& shape, const AxisChu
   return LinearOperator(
       shape, applied_by("block_jacobi(x)", [](const NdArray& m, const NdArray& x) { return local::ops::matmul(m, x); }),
       applied_by("block_jacobi^H(x)",
-                 [](const NdArray& m, const NdArray& x) { return local::ops::matmul(conjugated(m).T(), x); }),
+                 [](const NdArray& m, const NdArray& x) { return local::ops::matmul(local::conjugated(m).T(), x); }),
       dtype);
 }
 

@@ -6,12 +6,6 @@
 #include "quarry/local/sparse/support.h"
 
 namespace quarry::local::sparse {
-namespace {
-
-NdArray conjugated(const NdArray& x) { return is_complex(x.dtype()) ? apply("conjugate"_op, {x}) : x; }
-
-}  // namespace
-
 SparseArray incomplete_lu(const SparseArray& a, int64_t first_row) {
   if (a.rows() != a.columns())
     throw InvalidArgument("a: expected a square matrix, got shape " + local::to_string(a.shape()));

@@ -45,8 +45,6 @@ NdArray by_columns(const LinearOperator::Apply& apply, const NdArray& x) {
   return ops::stack(columns, 1);
 }
 
-NdArray conjugate(const NdArray& x) { return is_complex(x.dtype()) ? apply("conjugate"_op, {x}) : x; }
-
 }  // namespace
 
 LinearOperator::LinearOperator(const Dims& shape, Apply matvec, Apply rmatvec, DType dtype, Apply matmat, Apply rmatmat)
@@ -71,7 +69,7 @@ LinearOperator::LinearOperator(const SparseArray& a) : shape_(a.shape()), dtype_
 LinearOperator::LinearOperator(const NdArray& a) : shape_(a.shape()), dtype_(a.dtype()) {
   if (a.ndim() != 2) throw InvalidArgument("an operator is made from a matrix, got shape " + local::to_string(shape_));
   matvec_ = matmat_ = [a](const NdArray& x) { return local::linalg::matmul(a, x); };
-  rmatvec_ = rmatmat_ = [a](const NdArray& x) { return local::linalg::matmul(conjugate(a).T(), x); };
+  rmatvec_ = rmatmat_ = [a](const NdArray& x) { return local::linalg::matmul(local::conjugated(a).T(), x); };
 }
 
 NdArray LinearOperator::matvec(const NdArray& x) const {
@@ -119,7 +117,7 @@ LinearOperator LinearOperator::transpose() const {
   if (!is_complex(dtype_)) return h;
   const auto conjugated = [](const Apply& apply) -> Apply {
     if (!apply) return {};
-    return [apply](const NdArray& x) { return conjugate(apply(conjugate(x))); };
+    return [apply](const NdArray& x) { return local::conjugated(apply(local::conjugated(x))); };
   };
   return LinearOperator(h.shape_, conjugated(h.matvec_), conjugated(h.rmatvec_), dtype_, conjugated(h.matmat_),
                         conjugated(h.rmatmat_));

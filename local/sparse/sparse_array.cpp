@@ -151,9 +151,7 @@ SparseArray SparseArray::astype(DType dtype) const {
 SparseArray SparseArray::asfptype() const {
   return is_float(dtype()) || is_complex(dtype()) ? *this : astype(DType::float64);
 }
-SparseArray SparseArray::conj() const {
-  return is_complex(dtype()) ? with_data(apply("conjugate"_op, {data_})) : *this;
-}
+SparseArray SparseArray::conj() const { return is_complex(dtype()) ? with_data(conjugated(data_)) : *this; }
 SparseArray SparseArray::real() const {
   return is_complex(dtype()) ? with_data(data_.real().copy(context_of(data_))) : *this;
 }

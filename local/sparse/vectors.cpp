@@ -39,7 +39,6 @@ NdArray zeros_like(const NdArray& x) {
   result.fill(0, context);
   return result;
 }
-NdArray conjugate(const NdArray& x) { return is_complex(x.dtype()) ? apply("conjugate"_op, {x}) : x; }
 NdArray matmul(const NdArray& a, const NdArray& b) { return local::linalg::matmul(a, b); }
 
 NdArray random_vector(int64_t n, DType dtype, Device device, int64_t number) {
@@ -121,7 +120,7 @@ std::vector<Complex> LocalVectors::Basis::append(int64_t count, NdArray w) {
   const NdArray so_far = first(count);
   NdArray h;
   for (int pass = 0; pass < 2; ++pass) {
-    const NdArray part = matmul(conjugate(so_far), w);
+    const NdArray part = matmul(conjugated(so_far), w);
     w = w - matmul(part, so_far);
     h = pass == 0 ? part : h + part;
   }

@@ -42,9 +42,8 @@ void add_scaled(const NdArray& y, T a, const NdArray& x) {
 NdArray scaled(const NdArray& x, Complex a);
 NdArray copy_of(const NdArray& x);
 NdArray zeros_like(const NdArray& x);
-NdArray conjugate(const NdArray& x);
 // a^H of a matrix.
-inline NdArray adjoint(const NdArray& a) { return conjugate(a).T(); }
+inline NdArray adjoint(const NdArray& a) { return conjugated(a).T(); }
 NdArray matmul(const NdArray& a, const NdArray& b);
 
 // What krylov.h works with in one process.

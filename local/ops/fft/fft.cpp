@@ -221,8 +221,6 @@ NdArray along_axes(const Kind& kind, const NdArray& a, const Lengths& s, const L
   return along_all(kind, a, request_along_all(kind.kind, a.shape(), s, axes), norm, out);
 }
 
-NdArray conjugated(const NdArray& a) { return is_complex(a.dtype()) ? apply("conjugate"_op, {a}) : a; }
-
 // (position, or where `wraps`, position - n from the middle on) / (n d)
 NdArray frequencies(int64_t n, double d, int64_t count, bool wraps, std::optional<Device> device) {
   if (static_cast<double>(n) * d == 0) throw InvalidArgument("float division by zero: n * d is 0");

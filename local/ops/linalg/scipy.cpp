@@ -18,9 +18,7 @@ using namespace linalg;
 
 namespace {
 
-NdArray conjugate_transpose(const NdArray& a) {
-  return is_complex(a.dtype()) ? apply("conjugate"_op, {swapped(a)}) : swapped(a);
-}
+NdArray conjugate_transpose(const NdArray& a) { return conjugated(swapped(a)); }
 
 // The whole of a Hermitian matrix of which one triangle is read; of the diagonal the real part.
 NdArray whole(const NdArray& a, bool lower, DType dtype) {
@@ -209,7 +207,7 @@ NdArray solve_toeplitz(const std::variant<std::pair<NdArray, NdArray>, NdArray>&
                        bool check_finite) {
   const auto* both = std::get_if<std::pair<NdArray, NdArray>>(&c_or_cr);
   const NdArray& c = both ? both->first : std::get<NdArray>(c_or_cr);
-  const NdArray r = both ? both->second : is_complex(c.dtype()) ? apply("conjugate"_op, {c}) : c;
+  const NdArray r = both ? both->second : conjugated(c);
   if (c.ndim() != 1 || r.ndim() != 1 || c.size() != r.size())
     throw InvalidArgument(fmt::format("the first column and row must be vectors of one length, not {} and {}",
                                       to_string(c.shape()), to_string(r.shape())));

@@ -88,7 +88,7 @@ NdArray correlate(const NdArray& a_in, const NdArray& v_in, std::string_view mod
   const NdArray a = as_vector(a_in), plain = as_vector(v_in);
   if (a.size() == 0) throw InvalidArgument("first array argument cannot be empty");
   if (plain.size() == 0) throw InvalidArgument("second array argument cannot be empty");
-  const NdArray v = is_complex(plain.dtype()) ? apply("conjugate"_op, {plain}) : plain;
+  const NdArray v = conjugated(plain);
   if (a.size() >= v.size()) return sliding_products(a, v, mode);
   return sliding_products(v, a, mode)[{Slice{{}, {}, -1}}];
 }

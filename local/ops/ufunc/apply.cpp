@@ -409,4 +409,6 @@ std::vector<NdArray> detail::apply(const MultiOutput& function, std::span<const 
   return run_general(function.name, function.outputs, args, options, out);
 }
 
+NdArray detail::conjugated(const NdArray& a) { return is_complex(a.dtype()) ? apply("conjugate"_op, {a}) : a; }
+
 }  // namespace quarry::local

@@ -33,4 +33,7 @@ inline std::vector<NdArray> apply(const MultiOutput& function, std::span<const A
   return apply(function, args, UfuncOptions{.dtype = dtype});
 }
 
+// The array itself where it is not complex.
+NdArray conjugated(const NdArray& a);
+
 }  // namespace quarry::local::detail
