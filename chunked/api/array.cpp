@@ -92,7 +92,7 @@ Settled settle(std::span<const Array> values, std::span<const Array> keep) {
   for (const Array& array : keep) nodes.push_back(array.node());
   Settled settled;
   std::vector<local::Reservation> reserved;
-  for (const auto& stored : exec::persist(nodes, "compute", values.size())) {
+  for (const auto& stored : exec::persist(nodes, "compute", values.size(), exec::HostValues::needed)) {
     if (settled.values.size() < values.size())
       settled.values.push_back(exec::take_host_value(*stored, reserved));
     else

@@ -40,7 +40,7 @@ int64_t offset_of(const Dims& start, const Dims& strides) {
   return offset;
 }
 
-void check_host_values(std::span<const expr::NodePtr> nodes, const comm::Call& call) {
+void check_host_values(std::span<const expr::NodePtr> nodes, HostValues why, const comm::Call& call) {
   int64_t values = 0;
   for (const expr::NodePtr& node : nodes) values += local::element_count(node->shape) * local::itemsize(node->dtype);
   Runtime& runtime = Runtime::current();
@@ -50,7 +50,7 @@ void check_host_values(std::span<const expr::NodePtr> nodes, const comm::Call& c
   const int64_t bytes = -largest[0];
   if (values <= bytes) return;
   const std::string text =
-      call.name == "to_host"
+      why == HostValues::asked
           ? fmt::format(
                 "values of {} bytes ({}) do not fit in the memory of every rank, whose budget is {} bytes; "
                 "store() writes arrays of any size to a file",

@@ -1,6 +1,7 @@
 // Values of stored arrays in host memory, and the copies of regions that they are put together by.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,9 +15,11 @@
 
 namespace quarry::exec {
 
+// Who asked for values in the memory of every rank: the program, or a computation that goes on by them.
+enum class HostValues : uint8_t { asked, needed };
 // Throws BudgetError, on every rank, where the values do not fit the smallest rank's memory budget (device kinds: both
 // of its budgets together). Collective.
-void check_host_values(std::span<const expr::NodePtr> nodes, const comm::Call& call);
+void check_host_values(std::span<const expr::NodePtr> nodes, HostValues why, const comm::Call& call);
 
 // The value in host memory on every rank, beside the chunks. Collective, blocking.
 local::NdArray host_value(const StoredArray& array);

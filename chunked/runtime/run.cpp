@@ -522,11 +522,12 @@ std::shared_ptr<plan::Plan> kept_plan(const Nodes& nodes) {
 
 }  // namespace
 
-std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::string_view call, size_t to_host) {
+std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::string_view call, size_t to_host,
+                                                  HostValues why) {
   const std::shared_ptr<plan::Plan> kept = kept_plan(nodes);
   plan::Plan& plan = *kept;
   plan.hash = plan.hash * 31 + to_host;
-  check_host_values(std::span(nodes).first(to_host), {call, plan.hash, [&plan] { return title_of(plan); }});
+  check_host_values(std::span(nodes).first(to_host), why, {call, plan.hash, [&plan] { return title_of(plan); }});
   return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist), call, to_host);
 }
 

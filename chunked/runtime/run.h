@@ -10,6 +10,7 @@
 #include "quarry/chunked/exec/stored_array.h"
 #include "quarry/chunked/expr/node.h"
 #include "quarry/chunked/plan/stage.h"
+#include "quarry/chunked/runtime/host_value.h"
 
 namespace quarry::exec {
 
@@ -67,9 +68,10 @@ std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan
 double flop_rate_of_programs(const plan::Plan& plan);
 
 // Computes the nodes in one plan and persists their chunks with their owners. `call`: as in execute(). The first
-// `to_host` of them are to become host values: throws BudgetError, before anything runs, where those do not fit.
-// Collective, blocking.
-std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::string_view call, size_t to_host = 0);
+// `to_host` of them are to become host values, for what is in `why`: throws BudgetError, before anything runs, where
+// those do not fit. Collective, blocking.
+std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::string_view call, size_t to_host = 0,
+                                                  HostValues why = HostValues::asked);
 
 // What a plan computes, in a few words.
 std::string title_of(const plan::Plan& plan);
