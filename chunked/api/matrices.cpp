@@ -73,13 +73,19 @@ std::string names_of(char kind, size_t number, int count) {
 namespace calls {
 
 std::vector<local::ArraySpec> results_of(const Call& call) {
-  std::vector<local::ArraySpec> ones;
+  std::vector<local::ArraySpec> ones, whole;
   for (const Argument& argument : call.arguments) {
     Dims shape = argument.array.shape();
+    whole.push_back({shape, argument.array.dtype()});
     for (int d = 0; d < argument.loops(); ++d) shape[d] = std::min<int64_t>(shape[d], 1);
     ones.push_back({shape, argument.array.dtype()});
   }
-  return local::trial(call.function, ones, local::DeviceKind::cpu).results;
+  try {
+    return local::trial(call.function, ones, local::DeviceKind::cpu).results;
+  } catch (const local::Error&) {
+    local::trial(call.function, whole, local::DeviceKind::cpu);  // its message has the shapes that were given
+    throw;
+  }
 }
 
 std::vector<Array> applied(Call call) {

@@ -160,6 +160,12 @@ TEST_P(Matrices, MistakesAreTheLocalOnes) {
   EXPECT_THROW(linalg::solve(eye(3), line), local::InvalidArgument);
   EXPECT_THROW(linalg::solve(zeros({2, 3, 3}), zeros({4, 3, 1})), local::InvalidArgument);
   EXPECT_THROW(linalg::lstsq(zeros({2, 3, 3}), zeros({3})), local::LinAlgError);
+  EXPECT_THAT(
+      [] {
+        linalg::solve(zeros({3, 3, 3}), zeros({3, 2, 5}));
+      },
+      ::testing::ThrowsMessage<local::InvalidArgument>(
+          ::testing::HasSubstr("a of shape (3, 3, 3) and b of shape (3, 2, 5) do not make a system of equations")));
   EXPECT_THROW(linalg::lstsq(wide, line), local::LinAlgError);
   EXPECT_THROW(linalg::pinv(wide, 0.5, false, std::optional<Array>()), local::InvalidArgument);
   EXPECT_THROW(linalg::pinv(wide, none, false, "small"), local::InvalidArgument);
