@@ -100,6 +100,19 @@ void check_square(const Array& a) {
         fmt::format("Last 2 dimensions of the array must be square, not {} by {}", a.shape(-2), a.shape(-1)));
 }
 
+Array with_chunks_within(const Array& x, int64_t bytes, std::optional<int> whole) {
+  Dims chunk = x.chunks().largest();
+  int64_t size = largest_chunk_bytes(x.chunks(), local::itemsize(x.dtype()));
+  if (size <= bytes) return x;
+  for (int d = 0; d < x.ndim(); ++d) {
+    if (d == whole) continue;
+    const int64_t each = size / chunk[d];
+    chunk[d] = std::clamp<int64_t>(bytes / each, 1, chunk[d]);
+    size = each * chunk[d];
+  }
+  return x.rechunk(Grid::regular(x.shape(), chunk));
+}
+
 Array with_whole_axis(const Array& x, int axis) {
   if (x.chunks().axis(axis).count() == 1) return x;
   Dims others;

@@ -52,6 +52,10 @@ void check_square(const Array& a);
 // array itself where its chunks are so.
 Array with_whole_axis(const Array& x, int axis);
 
+// In chunks of at most so many bytes, or of one line along `whole`: the array's own, cut along their first axes. The
+// array itself where they are no larger.
+Array with_chunks_within(const Array& x, int64_t bytes, std::optional<int> whole = std::nullopt);
+
 // The values of a small integer or bool array on every rank, as int64. Blocking, collective.
 std::vector<int64_t> settled(const Array& x);
 

@@ -157,11 +157,7 @@ Array finite(const Array& given, bool wanted) {
   // A chunk, its copy and what the function takes for each: many of them in the budget.
   constexpr int64_t kParts = 16;
   const int64_t room = Runtime::current().plan_bytes() / kParts;
-  const int64_t chunk = largest_chunk_bytes(given.chunks(), local::itemsize(given.dtype()));
-  const Array a = room == 0 || chunk <= room || given.ndim() != 2
-                      ? given
-                      : given.rechunk({std::max<int64_t>(given.chunks().axis(0).largest() * room / chunk, 1),
-                                       given.chunks().axis(1).largest()});
+  const Array a = room == 0 ? given : with_chunks_within(given, room);
   BlockOptions options;
   options.name = "check_finite";
   options.identity = op::Hash().add(std::string_view(options.name)).value;

@@ -54,14 +54,7 @@ Array in_fitting_chunks(const Array& lines, int axis, DType result) {
   const int64_t room = Runtime::current().plan_bytes(), elements = local::element_count(lines.chunks().largest());
   const int64_t task = algo::line_task_bytes(elements * item_bytes(lines, result), elements);
   if (room == 0 || task <= room) return lines;
-  Dims others;
-  for (int d = 0; d < lines.ndim(); ++d)
-    if (d != axis) others.push_back(lines.shape()[d]);
-  const int64_t itemsize = local::itemsize(lines.dtype()), line = lines.shape()[axis];
-  const int64_t most = elements * itemsize / (kTasks * task / room + 1);
-  Dims chunk = auto_chunk(others, line * itemsize, std::nullopt, std::max<int64_t>(most, 1));
-  chunk.insert(axis, line);
-  return lines.rechunk(Grid::regular(lines.shape(), chunk));
+  return with_chunks_within(lines, elements * local::itemsize(lines.dtype()) / (kTasks * task / room + 1), axis);
 }
 
 // By tasks that hold whole lines.
