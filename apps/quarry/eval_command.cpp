@@ -94,6 +94,7 @@ class Evaluation {
 
  private:
   int run_expression() {
+    check_known_outputs();
     const expression::Source source{options_.expression, "", 0};
     const Value value = evaluate(source, *expression::parse(source), environment_);
     if (!options_.output.empty()) return store_values({{"", 0, value}});
@@ -154,6 +155,15 @@ class Evaluation {
       fmt::print("{} = {}\n", script.results[i].name, texts[i]);
     }
     return 0;
+  }
+
+  // Of expressions whose results are known, before they are evaluated: some are computed then.
+  void check_known_outputs() const {
+    if (options_.results == 0 || options_.output.empty()) return;
+    const FileObject output = parse_output(options_.output);
+    std::vector<std::string> paths;
+    for (int i = 0; i < options_.results; ++i) paths.push_back(fmt::format("{}.{}", output_path("", output.object), i));
+    job_.on_root([&] { check_output(output.file, paths, options_.overwrite); });
   }
 
   // Data sets, and the attributes of groups that are sparse matrices.

@@ -12,6 +12,7 @@ struct EvalOptions {
   CommonOptions common;
   std::string expression, script, output;
   std::vector<std::string> inputs;
+  int results = 0;                              // dense ones, of an expression that has several; 0: not known
   std::string append, region, unlimited, dims;  // as they are given
   bool overwrite = false, keep_going = false, local = false, resume = false, masked = false, decode = false;
 };

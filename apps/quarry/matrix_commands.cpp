@@ -19,22 +19,28 @@ struct MatrixCommand {
   const char* help;
   std::vector<const char*> inputs;  // what each is, for the help
   const char* expression;           // of `a` and `b`
+  int results = 0;                  // where there are several
   bool has_precision = false;       // its function takes one, behind the inputs
 };
 const std::vector<MatrixCommand>& matrix_commands() {
   static const std::vector<MatrixCommand> rows = {
       {"solve", "Solve a x = b by LU with partial pivoting", {"MATRIX", "SIDES"}, "linalg.solve(a, b)"},
-      {"lstsq", "Minimise |a x - b|: x, residuals, rank, singular values", {"MATRIX", "SIDES"}, "linalg.lstsq(a, b)"},
+      {"lstsq",
+       "Minimise |a x - b|: x, residuals, rank, singular values",
+       {"MATRIX", "SIDES"},
+       "linalg.lstsq(a, b)",
+       4},
       {"inv", "Invert a matrix", {"MATRIX"}, "linalg.inv(a)"},
       {"cholesky", "L of a = L L^H, of a positive definite matrix", {"MATRIX"}, "linalg.cholesky(a)"},
-      {"lu", "P, L and U of a = P L U", {"MATRIX"}, "linalg.lu(a)"},
-      {"qr", "Q and R of a = Q R, reduced", {"MATRIX"}, "linalg.qr(a)"},
-      {"svd", "U, S and Vh of a = U diag(S) Vh, reduced", {"MATRIX"}, "linalg.svd(a, full_matrices=False)"},
-      {"eigh", "Eigenvalues and eigenvectors of a symmetric or Hermitian matrix", {"MATRIX"}, "linalg.eigh(a)"},
+      {"lu", "P, L and U of a = P L U", {"MATRIX"}, "linalg.lu(a)", 3},
+      {"qr", "Q and R of a = Q R, reduced", {"MATRIX"}, "linalg.qr(a)", 2},
+      {"svd", "U, S and Vh of a = U diag(S) Vh, reduced", {"MATRIX"}, "linalg.svd(a, full_matrices=False)", 3},
+      {"eigh", "Eigenvalues and eigenvectors of a symmetric or Hermitian matrix", {"MATRIX"}, "linalg.eigh(a)", 2},
       {"matmul",
        "The product of two matrices, or of stacks of them",
        {"LEFT", "RIGHT"},
        "matmul(a, b)",
+       /*results=*/0,
        /*has_precision=*/true},
   };
   return rows;
@@ -60,8 +66,9 @@ RunCommand add_matrix_command(CLI::App& parser, const MatrixCommand& row) {
         ->capture_default_str();
   }
   add_common_options(*command, options->common);
-  return [options, files, precision, expression = row.expression](int& argc, char**& argv) {
+  return [options, files, precision, expression = row.expression, results = row.results](int& argc, char**& argv) {
     options->expression = expression;
+    options->results = results;
     if (local::parse_precision(*precision) != local::Precision::exact)
       options->expression.insert(options->expression.rfind(')'), fmt::format(", precision='{}'", *precision));
     for (size_t i = 0; i < files->size(); ++i)

@@ -122,6 +122,12 @@ class Matrices(CliTest):
         self.fails(2, "square", "cholesky", "m.h5:/tall")
         self.fails(2, "do not make a system of equations", "solve", "m.h5:/a", "m.h5:/tall")
         self.fails(2, "Incompatible dimensions: a has 6000 rows, b has 1300", "lstsq", "m.h5:/tall", "m.h5:/b")
+        # Before anything is computed: the sides do not fit either.
+        for command, last in [("lstsq", 3), ("lu", 2), ("qr", 1), ("svd", 2), ("eigh", 1)]:
+            there = f"{command}.h5"
+            self.write(there, **{f"result.{last}": np.zeros(2)})
+            inputs = ["m.h5:/tall", "m.h5:/b"][: 2 if command == "lstsq" else 1]
+            self.fails(2, f"the output {there}:/result.{last} exists; --overwrite replaces it", command, *inputs, "-o", there)
         self.fails(2, "SIDES", "solve", "m.h5:/a")
         for command in ["solve", "lstsq", "inv", "cholesky", "lu", "qr", "svd", "eigh", "matmul"]:
             self.assertIn("quarry eval", self.ok(command, "--help").out)
