@@ -100,23 +100,29 @@ Value sparse_subscript(const Value& matrix, const Value& index) {
   if (terms.size() > 2) throw local::IndexError("a matrix has two axes, the index has more");
   if (terms.empty()) return matrix;
   sparse::SparseArray result = *matrix_of(matrix);
-  const std::optional<Array> row_list = list_of(terms[0]);
-  const std::optional<Array> column_list = terms.size() == 2 ? list_of(terms[1]) : std::nullopt;
-  if (row_list && column_list) refuse_sparse("pairs of positions (A[rows][:, columns] has all of both)");
-  if (row_list) {
-    result = result.rows_at(*row_list);
-  } else if (!is_all(terms[0])) {
-    const auto* rows = terms[0].as<local::Slice>();
-    if (rows == nullptr) refuse_sparse("indices of rows but slices, lists and masks (A[i:i+1] has one row)");
-    result = result.rows(*rows);
-  }
-  if (column_list) {
-    result = result.columns_at(*column_list);
-  } else if (terms.size() == 2 && !is_all(terms[1])) {
-    const auto* columns = terms[1].as<local::Slice>();
-    if (columns == nullptr)
-      refuse_sparse("indices of columns but slices, lists and masks (A[:, j:j+1] has one column)");
-    result = result.columns(*columns);
+  struct Axis {
+    sparse::SparseArray (sparse::SparseArray::*at)(const Array&) const;
+    sparse::SparseArray (sparse::SparseArray::*slice)(const local::Slice&) const;
+    const char* refused;
+  };
+  static constexpr Axis kAxes[] = {
+      {&sparse::SparseArray::rows_at, &sparse::SparseArray::rows,
+       "indices of rows but slices, lists and masks (A[i:i+1] has one row)"},
+      {&sparse::SparseArray::columns_at, &sparse::SparseArray::columns,
+       "indices of columns but slices, lists and masks (A[:, j:j+1] has one column)"},
+  };
+  std::vector<std::optional<Array>> lists;
+  for (const Value& term : terms) lists.push_back(list_of(term));
+  if (lists.size() == 2 && lists[0] && lists[1])
+    refuse_sparse("pairs of positions (A[rows][:, columns] has all of both)");
+  for (size_t i = 0; i < terms.size(); ++i) {
+    if (lists[i]) {
+      result = (result.*kAxes[i].at)(*lists[i]);
+    } else if (!is_all(terms[i])) {
+      const auto* slice = terms[i].as<local::Slice>();
+      if (slice == nullptr) refuse_sparse(kAxes[i].refused);
+      result = (result.*kAxes[i].slice)(*slice);
+    }
   }
   return sparse_value(std::move(result));
 }
