@@ -87,6 +87,49 @@ TEST_P(OwnersOfStages, DoNotChangeBits) {
   }
 }
 
+// Nearly all of an array is on one rank: its chunks, or one chunk that is larger than all others together. The cuts of
+// a sort are exact, so every rank gets its part of the result.
+TEST_P(OwnersOfStages, SortsOfWhatOneRankHas) {
+  static_cast<void>(test::job());
+  RuntimeOptions options;
+  options.device = GetParam();
+  options.memory = "64MiB";
+  if (GetParam() != local::DeviceKind::cpu) options.host_memory = "16MiB";
+  options.threads = 1;
+  Runtime runtime(options);
+  const ChunkPolicyScope small({GetParam(), {}, /*target_bytes=*/800});
+  const int64_t ranks = runtime.communicator().size(), n = 6000, few = 7;
+  std::vector<int64_t> sizes(static_cast<size_t>(ranks), few);
+  sizes.back() = n - few * (ranks - 1);
+  const local::NdArray random = local::random::default_rng(5).normal(0., 40., local::Ints{n});
+  const local::NdArray rounded = local::round(random);
+  const std::pair<const char*, local::NdArray> data[] = {{"random", random},
+                                                         {"few values", rounded},
+                                                         {"ascending", local::sort(random)},
+                                                         {"descending", local::flip(local::sort(random)).copy()},
+                                                         {"all equal", local::full({n}, 2.5)}};
+  for (const bool in_one_chunk : {false, true}) {
+    for (const auto& [name, values] : data) {
+      SCOPED_TRACE(::testing::Message() << name << (in_one_chunk ? ", in one chunk" : ", in many chunks"));
+      test::going_on(name);
+      const Array whole = Array::from_local(values);
+      if (!in_one_chunk) runtime.internals().stage_owners = Owners::cyclic(1);
+      const Array x =
+          (whole.rechunk(in_one_chunk ? Grid({AxisChunks(sizes)}) : Grid::regular({n}, {100})) * 1).persist();
+      runtime.internals().stage_owners.reset();
+      const Array sorted = sort(x), places = argsort(x, 0, "stable");
+      EXPECT_GT(sorted.chunks().count(), ranks);
+      EXPECT_LT(sorted.chunks().axis(0).largest(), n / ranks + n / 10);
+      EXPECT_TRUE(same_bits(sorted.to_host(), local::sort(values)));
+      EXPECT_TRUE(same_bits(places.to_host(), local::argsort(values, 0, "stable")));
+      const auto distinct = unique_counts(x);
+      const auto expected = local::unique_counts(values);
+      EXPECT_TRUE(same_bits(distinct.values.to_host(), expected.values));
+      EXPECT_TRUE(same_bits(distinct.counts.to_host(), expected.counts));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, OwnersOfStages,
                          ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
                          [](const auto& info) { return std::string(local::name(info.param)); });
