@@ -1,10 +1,12 @@
 // What a small computation through the planner takes: sum(x * 2 + 1) of a kept array of 4 chunks, from the call to the
 // value on the host; and a step of a loop, of MINRES for a matrix of one chunk and of 4 x 4, in which tasks
-// have next to nothing to do. Prints the least and the median of groups; fails where even the fastest group is far
-// above the goal (150 us on one rank, 300 us on four), on a machine with a core for each rank.
+// have next to nothing to do: in all, and for each of the plans that it runs what is left beside the tasks of rank 0.
+// Prints the least and the median of groups; fails where even the fastest group is far above the goal (150 us on one
+// rank, 300 us on four), on a machine with a core for each rank.
 //
 // usage: mpi_small [GROUPS]
 #include <fmt/format.h>
+#include <quarry/local/base/trace.h>
 #include <quarry/quarry.h>
 
 #include <algorithm>
@@ -24,20 +26,34 @@ constexpr double kGoalOne = 150;  // us
 constexpr double kGoalFour = 300;
 constexpr double kFar = 3;  // times the goal: other work on the machine
 
-// Microseconds of a step in each of the groups, ascending, for n x n chunks.
-std::vector<double> steps(int64_t n, int groups) {
+struct Steps {
+  std::vector<double> us;  // of a step in each of the groups, ascending
+  double plans = 0;        // that a step runs
+  double tasks_us = 0;     // of a step, on this rank
+};
+// For n x n chunks.
+Steps steps(int64_t n, int groups) {
   const qy::Array a = (qy::eye(64) * qy::arange(1.0, 65.0)).rechunk({64 / n, 64 / n}).persist();
   const qy::Array b = qy::arange(64.0).rechunk({64 / n}).persist();
-  std::vector<double> us;
-  for (int g = 0; g <= groups; ++g) {
-    const auto begin = Clock::now();
+  const auto group = [&] {
     // As many steps as are asked for: nothing is near enough.
     const int64_t made = qy::sparse::linalg::minres(a, b, {.rtol = 0, .maxiter = kCalls}).info;
     if (made != kCalls) throw qy::local::InternalError(fmt::format("{} steps instead of {}", made, kCalls));
-    if (g > 0) us.push_back(std::chrono::duration<double>(Clock::now() - begin).count() * 1e6 / kCalls);
+  };
+  Steps found;
+  for (int g = 0; g <= groups; ++g) {
+    const auto begin = Clock::now();
+    group();
+    if (g > 0) found.us.push_back(std::chrono::duration<double>(Clock::now() - begin).count() * 1e6 / kCalls);
   }
-  std::ranges::sort(us);
-  return us;
+  std::ranges::sort(found.us);
+  qy::local::start_tracing();
+  group();
+  for (const qy::local::TraceEvent& event : qy::local::stop_tracing()) {
+    if (event.track == "plan") found.plans += event.name == "run" ? 1. / kCalls : 0;
+    if (event.track == "compute") found.tasks_us += static_cast<double>(busy_ns(event)) * 1e-3 / kCalls;
+  }
+  return found;
 }
 
 int measure(int argc, char** argv) {
@@ -58,11 +74,15 @@ int measure(int argc, char** argv) {
     us.push_back(std::chrono::duration<double>(Clock::now() - begin).count() * 1e6 / kCalls);
   }
   std::ranges::sort(us);
-  const std::vector<double> one = steps(1, groups), sixteen = steps(4, groups);
+  const Steps one = steps(1, groups), sixteen = steps(4, groups);
   if (runtime.rank() != 0) return 0;
   for (const auto& [chunks, of] : {std::pair(1, &one), std::pair(16, &sixteen)})
-    fmt::print("{} ranks: {:.0f} us a step of {} chunks (median {:.0f})\n", runtime.size(), of->front(), chunks,
-               (*of)[of->size() / 2]);
+    fmt::print(
+        "{} ranks: {:.0f} us a step of {} chunks (median {:.0f}), of {:.1f} plans and tasks of {:.1f} us: {:.0f} us a "
+        "plan "
+        "beside them\n",
+        runtime.size(), of->us.front(), chunks, of->us[of->us.size() / 2], of->plans, of->tasks_us,
+        (of->us.front() - of->tasks_us) / of->plans);
   const double goal = runtime.size() == 1 ? kGoalOne : kGoalFour;
   fmt::print("{} ranks: {:.0f} us a computation (median {:.0f}), goal {:.0f}\n", runtime.size(), us.front(),
              us[us.size() / 2], goal);
