@@ -46,6 +46,8 @@ enum class LuRows : uint8_t { own, last, placed };
 std::vector<NodePtr> lu(const NodePtr& transposed, int64_t memory, LuRows rows);
 // X^T of A X = B, from A^T (n, n) and B^T (r, n).
 NodePtr solve(const NodePtr& transposed, const NodePtr& sides, int64_t memory);
+// A^-1 from A^T (n, n).
+NodePtr inverse(const NodePtr& transposed, int64_t memory);
 // A = Q R of A^T: 0, R^T with zeros below R's rows; 1, the first `q_columns` columns of Q, transposed. -1: without Q.
 std::vector<NodePtr> qr(const NodePtr& transposed, int64_t q_columns, int64_t memory);
 

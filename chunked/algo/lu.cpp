@@ -78,6 +78,11 @@ void apply(tiles::Program& p, const Steps& s, int64_t k, const Tile& to) {
   p.task(tiles::kLuBelow, {update(to), read(s.panels(k, 0))}, parameters);
 }
 int64_t largest_panel(const Grid& grid, DType dtype) { return largest_chunk_bytes(grid, local::itemsize(dtype)); }
+void decompose(tiles::Program& p, const Steps& s, int64_t at_once) {
+  factor_columns(
+      p, s.axis.count(), s.count, at_once, [&](int64_t k) { factor(p, s, k); },
+      [&](int64_t k, int64_t j) { apply(p, s, k, s.panels(j, 0)); });
+}
 
 // Argument: A^T. Outputs: 0 (L U)^T without L's ones; 1 (1, m + 2): the rows of A in the order of L U, how many
 // exchanges gave it, and the first pivot that is 0 (tiles/kernels.h); 2, where asked for: (P L)^T.
@@ -108,10 +113,7 @@ class Lu final : public TileProgram {
     const Grid& grid = call.outputs[0].grid;
     const Steps s = begin(p, p.result_from(0, 0), grid);
     const Tiles order = p.result(1);
-    const int64_t at_once = tiles::columns_at_once(s.axis.count(), largest_panel(grid, call.outputs[0].dtype), memory_);
-    factor_columns(
-        p, s.axis.count(), s.count, at_once, [&](int64_t k) { factor(p, s, k); },
-        [&](int64_t k, int64_t j) { apply(p, s, k, s.panels(j, 0)); });
+    decompose(p, s, tiles::columns_at_once(s.axis.count(), largest_panel(grid, call.outputs[0].dtype), memory_));
     if (s.count == 0) {
       p.task(tiles::kPositions, {write(order(0, 0))});
       for (int64_t j = 0; j < s.axis.count(); ++j) p.task(tiles::kKeep, {update(s.panels(j, 0))});
@@ -134,6 +136,10 @@ class Lu final : public TileProgram {
   const int64_t memory_;
   const LuRows rows_;
 };
+
+void check_pivots(tiles::Program& p, const Steps& s) {
+  if (s.count > 0) p.task(tiles::kCheckPivots, {read(s.orders(s.count - 1, 0))}, {}, Urgency::panel);
+}
 
 // Arguments: A^T and B^T of n equations and r right-hand sides. Output: X^T. The panels of A are decomposed; where
 // there are many sides, they are panels too, that meet the tasks of later panels of A. A few sides travel from panel to
@@ -162,12 +168,8 @@ class Solve final : public TileProgram {
   void emit(tiles::Program& p, const op::Call& call) const override {
     const Grid& grid = call.arguments[0].grid;
     const Steps s = begin(p, p.workspace_from(0), grid);
-    const int64_t at_once =
-        tiles::columns_at_once(s.axis.count(), largest_panel(grid, call.arguments[0].dtype), memory_);
-    factor_columns(
-        p, s.axis.count(), s.count, at_once, [&](int64_t k) { factor(p, s, k); },
-        [&](int64_t k, int64_t j) { apply(p, s, k, s.panels(j, 0)); });
-    if (s.count > 0) p.task(tiles::kCheckPivots, {read(s.orders(s.count - 1, 0))}, {}, Urgency::panel);
+    decompose(p, s, tiles::columns_at_once(s.axis.count(), largest_panel(grid, call.arguments[0].dtype), memory_));
+    check_pivots(p, s);
     if (call.outputs[0].grid.count() == 1)
       move_sides(p, s, call.outputs[0]);
     else
@@ -218,6 +220,65 @@ class Solve final : public TileProgram {
   const int64_t memory_;
 };
 
+// Argument: A^T. Output: A^-1, whose rows are the columns of A^-T = P^T L^-T U^-T: exchanges of A's rows are exchanges
+// of rows here too, so that each panel X(j) of the result has its own, and no panel is transposed. With all panels of
+// A decomposed:
+//   forward(k, j), k >= j  X(j) of rows k = U(k, k)^-T (I - U(:, k)^T X(j)), of rows j to k - 1; zero above: n^3 / 3
+//   back(k, j)             X(j) of rows k = L(k, k)^-T (X(j) - L(:, k)^T X(j)), of rows below; P(k)^T X(j): n^3
+// With the decomposition 2 n^3. Panels of the result meet those of A as a solution's do.
+class Inverse final : public TileProgram {
+ public:
+  explicit Inverse(int64_t memory) : memory_(memory) {}
+  std::string_view name() const override { return "inv"; }
+  void hash(op::Hash& /*hash*/) const override {}
+  int64_t tiles_at_once() const override { return 2; }
+
+  std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> arguments, int64_t room) const override {
+    const op::ArraySpec& a = arguments[0];
+    op::ArraySpec result{a.shape, a.dtype, panels_of(a.shape, a.dtype, room)};
+    result.owners = Owners::cyclic(0, 0);
+    return {result};
+  }
+  std::optional<Grid> wants(int /*argument*/, const op::Call& call, int64_t /*room*/) const override {
+    return call.outputs[0].grid;
+  }
+
+  void emit(tiles::Program& p, const op::Call& call) const override {
+    const Grid& grid = call.outputs[0].grid;
+    const Steps s = begin(p, p.workspace_from(0), grid);
+    const int64_t at_once = tiles::columns_at_once(s.count, largest_panel(grid, call.outputs[0].dtype), memory_);
+    decompose(p, s, at_once);
+    check_pivots(p, s);
+    const Tiles x = p.result(0);
+    for (int64_t first = 0; first < s.count; first += at_once) {
+      const int64_t last = std::min(first + at_once, s.count);
+      for (int64_t k = first; k < s.count; ++k) {
+        if (k < last) p.task(tiles::kIdentity, {write(x(k, 0))}, tiles::from_row(s.first(k)));
+        for (int64_t j = first; j < std::min(k + 1, last); ++j) {
+          if (j < k)
+            p.task(tiles::kLuLessAbove, {update(x(j, 0)), read(s.panels(k, 0))},
+                   tiles::from_row(s.first(k), s.first(j)));
+          p.task(tiles::kLuTopTransposed, {update(x(j, 0)), read(s.panels(k, 0))}, tiles::from_row(s.first(k)),
+                 Urgency::urgent);
+        }
+        p.step();
+      }
+      for (int64_t k = s.count; k-- > 0;) {
+        for (int64_t j = first; j < last; ++j) {
+          const tiles::Parameters parameters = tiles::from_row(s.first(k));
+          if (k + 1 < s.count) p.task(tiles::kLuLessBelow, {update(x(j, 0)), read(s.panels(k, 0))}, parameters);
+          p.task(tiles::kLuBackTransposed, {update(x(j, 0)), read(s.panels(k, 0)), read(s.moves(0, k))}, parameters,
+                 Urgency::urgent);
+        }
+        p.step();
+      }
+    }
+  }
+
+ private:
+  const int64_t memory_;
+};
+
 }  // namespace
 
 std::vector<NodePtr> lu(const NodePtr& transposed, int64_t memory, LuRows rows) {
@@ -228,6 +289,9 @@ std::vector<NodePtr> lu(const NodePtr& transposed, int64_t memory, LuRows rows) 
 }
 NodePtr solve(const NodePtr& transposed, const NodePtr& sides, int64_t memory) {
   return expr::apply(std::make_shared<Solve>(memory), {transposed, sides});
+}
+NodePtr inverse(const NodePtr& transposed, int64_t memory) {
+  return expr::apply(std::make_shared<Inverse>(memory), {transposed});
 }
 
 }  // namespace quarry::algo

@@ -191,9 +191,7 @@ std::vector<Array> settled_eigen(const Array& a, std::vector<Array> found) {
 Array inv(const Array& a) {
   if (!is_large(a)) return of_each("inv", a, ops::inv);
   check_square(a);
-  const Array given = computed(a);
-  const Array ones = (positions(a.shape(), 0) == positions(a.shape(), 1)).astype(given.dtype());
-  return tiled::solve(given, ones).astype(inexact(a.dtype()));
+  return tiled::inv(computed(a)).astype(inexact(a.dtype()));
 }
 Array det(const Array& a) {
   if (!is_large(a)) return of_each("det", a, ops::det);

@@ -63,6 +63,8 @@ Array solve(const Array& a, const Array& b) {
   return vector ? squeeze(x, Axes(0)) : transpose(x);
 }
 
+Array inv(const Array& a) { return Array(algo::inverse(transpose(a).node(), job_memory())); }
+
 SlogdetResult slogdet(const Array& a) {
   const std::vector<expr::NodePtr> found = algo::lu(transpose(a).node(), job_memory(), algo::LuRows::own);
   const Array pivots = quarry::diagonal(Array(found[0])), order(found[1]);

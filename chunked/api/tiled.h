@@ -22,6 +22,7 @@ Array cholesky(const Array& a, bool upper);
 Array solve_triangular(const Array& a, const Array& b, local::Triangle triangle, local::MatrixOp op,
                        bool unit_diagonal);
 Array solve(const Array& a, const Array& b);  // b has one or two axes
+Array inv(const Array& a);
 SlogdetResult slogdet(const Array& a);
 Array det(const Array& a);
 // L, or P L with `permute_l`, U, and the row of `a` that row i of L U is (int64).

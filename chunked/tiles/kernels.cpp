@@ -145,8 +145,8 @@ void copy(Arrays tiles, const Parameters& /*parameters*/) { tiles[0].assign(tile
 
 // ---- Panels ----
 
-// a[:, moves[0]] = a[:, moves[1]]
-void move_rows(const NdArray& a, const NdArray& moves) {
+// a[:, moves[0]] = a[:, moves[1]], or `back` from there.
+void move_rows(const NdArray& a, const NdArray& moves, bool back = false) {
   if (a.size() == 0 || moves.size() == 0) return;
   const int64_t lines = a.shape()[0], count = moves.shape()[1], item = a.itemsize();
   const NdArray moved({lines, count}, a.dtype());
@@ -158,8 +158,8 @@ void move_rows(const NdArray& a, const NdArray& moves) {
     return found;
   };
   local::Indexing& indexing = local::engine(context().device).indexing();
-  indexing.gather(elements(1), {moved.raw(), moved.strides()}, item, context());
-  indexing.scatter(elements(0), {moved.raw(), moved.strides()}, item, context());
+  indexing.gather(elements(back ? 0 : 1), {moved.raw(), moved.strides()}, item, context());
+  indexing.scatter(elements(back ? 1 : 0), {moved.raw(), moved.strides()}, item, context());
 }
 
 // Row numbers, no exchange, no pivot of 0.
@@ -211,9 +211,9 @@ void check_pivots(Arrays tiles, const Parameters& /*parameters*/) {
   if (pivot != 0) throw local::LinAlgError(fmt::format("Singular matrix: pivot {} is 0", pivot));
 }
 
-void solve_top(const NdArray& panel, const NdArray& c, int64_t first, Triangle triangle) {
+void solve_top(const NdArray& panel, const NdArray& c, int64_t first, Triangle triangle, MatrixOp op = MatrixOp::none) {
   const int64_t count = pivots_of(panel, first);
-  solve(c.dtype(), triangle, MatrixOp::none, /*unit_diagonal=*/triangle == Triangle::lower,
+  solve(c.dtype(), triangle, op, /*unit_diagonal=*/triangle == Triangle::lower,
         first_columns(rows_of(panel, first, count), count), rows_of(c, first, count));
 }
 // Of rows [begin, end) of c, the panel's part times the rows that have been solved.
@@ -247,6 +247,26 @@ void lu_back_to(Arrays tiles, const Parameters& parameters) {
   const NdArray now[] = {tiles[2], tiles[0]};
   lu_back_top(now, parameters);
   lu_above(now, parameters);
+}
+// Of the panel's rows of c, its part transposed times rows [begin, end).
+void subtract_transposed(const NdArray& panel, const NdArray& c, int64_t first, int64_t begin, int64_t end) {
+  const int64_t count = pivots_of(panel, first);
+  multiply(c.dtype(), /*alpha=*/-1, first_columns(rows_of(panel, begin, end - begin), count), MatrixOp::transpose,
+           rows_of(c, begin, end - begin), MatrixOp::none, /*beta=*/1, rows_of(c, first, count));
+}
+void lu_less_above(Arrays tiles, const Parameters& parameters) {
+  subtract_transposed(tiles[1], tiles[0], parameters[0], parameters[1], parameters[0]);
+}
+void lu_less_below(Arrays tiles, const Parameters& parameters) {
+  const int64_t n = tiles[0].shape()[1];
+  subtract_transposed(tiles[1], tiles[0], parameters[0], parameters[0] + pivots_of(tiles[1], parameters[0]), n);
+}
+void lu_top_transposed(Arrays tiles, const Parameters& parameters) {
+  solve_top(tiles[1], tiles[0], parameters[0], Triangle::upper, MatrixOp::transpose);
+}
+void lu_back_transposed(Arrays tiles, const Parameters& parameters) {
+  solve_top(tiles[1], tiles[0], parameters[0], Triangle::lower, MatrixOp::transpose);
+  move_rows(tiles[0], tiles[2], /*back=*/true);
 }
 void place_rows(Arrays tiles, const Parameters& parameters) {
   const NdArray &c = tiles[0], &panel = tiles[1];
@@ -433,6 +453,10 @@ double lu_above_flops(Shapes shapes, const Parameters& parameters) {
   const PanelStep step(shapes[1], shapes[0], parameters);
   return step.product(step.above);
 }
+double lu_less_above_flops(Shapes shapes, const Parameters& parameters) {
+  const PanelStep step(shapes[1], shapes[0], parameters);
+  return step.product(step.above - static_cast<double>(parameters[1]));
+}
 double lu_apply_to_flops(Shapes shapes, const Parameters& parameters) {
   const PanelStep step(shapes[0], shapes[3], parameters);
   return step.solve() + step.product(step.below);
@@ -483,6 +507,10 @@ const TileKernel kExchangeRows{"exchange rows", exchange_rows};
 const TileKernel kLuBackTop{"substitute back", lu_back_top, lu_top_flops};
 const TileKernel kLuAbove{"gemm", lu_above, lu_above_flops};
 const TileKernel kLuBackTo{"substitute back", lu_back_to, lu_back_to_flops};
+const TileKernel kLuLessAbove{"gemm", lu_less_above, lu_less_above_flops};
+const TileKernel kLuLessBelow{"gemm", lu_less_below, lu_below_flops};
+const TileKernel kLuTopTransposed{"solve by U transposed", lu_top_transposed, lu_top_flops};
+const TileKernel kLuBackTransposed{"solve and exchange back", lu_back_transposed, lu_top_flops};
 const TileKernel kGeqrf{"geqrf", geqrf, geqrf_flops};
 const TileKernel kQrApply{"apply QR", qr_apply, qr_apply_flops};
 const TileKernel kQrForm{"form Q", qr_apply, geqrf_flops};
@@ -502,6 +530,6 @@ Parameters TriangularTask::parameters() const {
 }
 Parameters qr_parameters(int64_t first, bool forward) { return {first, forward ? 1 : 0}; }
 Parameters reads_of(int64_t count) { return {count, 0}; }
-Parameters from_row(int64_t first) { return {first, 0}; }
+Parameters from_row(int64_t first, int64_t begin) { return {first, begin}; }
 
 }  // namespace quarry::tiles

@@ -71,6 +71,14 @@ extern const TileKernel kLuBackTop;
 extern const TileKernel kLuAbove;
 // read(panel), read(b), write(c): both, of b.
 extern const TileKernel kLuBackTo;
+// Of A^T = U^T L^T P: update(c), read(panel): the panel's rows of c, less the product of U^T with those above them,
+// from row `begin` on, before which c is zero; or of L^T with those below them.
+extern const TileKernel kLuLessAbove;
+extern const TileKernel kLuLessBelow;
+// update(c), read(panel): x of U^T x = c for the panel's rows.
+extern const TileKernel kLuTopTransposed;
+// update(c), read(panel), read(moves): x of L^T x = c for them, and then the exchanges of rows undone.
+extern const TileKernel kLuBackTransposed;
 // update(l), read(moves): rows exchanged in an earlier panel.
 extern const TileKernel kExchangeRows;
 // write(c), read(panel), read(order): L's columns from row `first` on, with their ones and zeros, each row where it was
@@ -100,6 +108,6 @@ Parameters reads_of(int64_t count);  // of both
 // read(q), read(s), write(c): c = q s.
 extern const TileKernel kTimes;
 
-Parameters from_row(int64_t first);
+Parameters from_row(int64_t first, int64_t begin = 0);
 
 }  // namespace quarry::tiles

@@ -70,6 +70,10 @@ TEST_F(Cost, FlopsAreThoseOfTheBook) {
   expect_flops(linalg::solve(square, dataset({3000, 7})), 2 * cube / 3 + 2 * n * n * 7);
   expect_flops(linalg::solve(square, dataset({3000})), 2 * cube / 3 + 2 * n * n);
   expect_flops(linalg::solve_triangular(square, dataset({3000, 7})), n * n * 7);
+  // Panels of the identity are solved whole from their own first row on.
+  const double of_inverse = flops(linalg::inv(square)) / (2 * cube);
+  EXPECT_GT(of_inverse, 1);
+  EXPECT_LT(of_inverse, 1.05);
   expect_flops(linalg::qr(square).R, cube * 8 / 3);
   expect_flops(matmul(tall.T(), tall), 100000. * 50 * 50);
   expect_flops(matmul(tall, dataset({50, 20})), 2 * 100000. * 50 * 20);

@@ -179,7 +179,7 @@ TEST_P(TileErrors, NameWhatIsWrongWithTheMatrix) {
   EXPECT_THAT(message_of<LinAlgError>([&] { linalg::solve(testing::cut(singular), ones(Dims{n})).to_host(); }),
               HasSubstr("Singular matrix: pivot 18 is 0"));
   EXPECT_THAT(message_of<LinAlgError>([&] { linalg::inv(testing::cut(singular)).to_host(); }),
-              HasSubstr("Singular matrix"));
+              HasSubstr("Singular matrix: pivot 18 is 0"));
   EXPECT_EQ(linalg::det(testing::cut(singular)).item<double>(), 0);
   EXPECT_EQ(linalg::slogdet(testing::cut(singular)).logabsdet.item<double>(), -local::inf);
   local::NdArray triangle = local::tril(testing::random_matrix({n, n}, DType::float64));
