@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quarry/chunked/exec/access.h"
+#include "quarry/chunked/exec/product_places.h"
 
 namespace quarry::exec {
 namespace {
@@ -56,7 +57,7 @@ bool is_chunkwise(const plan::Stage& stage, size_t output) {
 
 }  // namespace
 
-void settle_owners(plan::Plan& plan, const Ownership& ranks, const std::optional<Owners>& all) {
+void settle_owners(plan::Plan& plan, const Ownership& ranks, const OwnerOptions& options) {
   const auto settle = [&](plan::ArrayRef& array) {
     if (array.kind != plan::ArrayRef::Kind::stage) return;
     array.owners = plan.stages[static_cast<size_t>(array.stage)].outputs[static_cast<size_t>(array.output)].owners;
@@ -64,7 +65,7 @@ void settle_owners(plan::Plan& plan, const Ownership& ranks, const std::optional
   for (plan::Stage& stage : plan.stages) {
     for (plan::Input* input : stage.reads()) settle(input->array);
     Owners owners = std::visit([&](const auto& work) { return wanted(stage, work); }, stage.work);
-    if (all) owners = *all;
+    if (options.all) owners = *options.all;
     // Sums over chunks, and tiles, are made in one place.
     const auto* applied = std::get_if<plan::Applied>(&stage.work);
     bool is_tree = std::holds_alternative<plan::MatMul>(stage.work) || (applied && applied->op->is_program());
@@ -73,6 +74,8 @@ void settle_owners(plan::Plan& plan, const Ownership& ranks, const std::optional
     stage.owners = ranks.settled(owners, stage.grid);
     for (size_t o = 0; o < stage.outputs.size(); ++o)
       stage.outputs[o].owners = is_chunkwise(stage, o) ? stage.owners : Owners::blocks();
+    if (auto* product = std::get_if<plan::MatMul>(&stage.work))
+      product->ranks = choose_product_ranks(stage, ranks, options.memory_bytes, options.product_layers);
   }
   for (plan::ArrayRef& result : plan.results) settle(result);
 }

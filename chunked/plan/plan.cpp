@@ -252,6 +252,11 @@ std::string describe(const Plan& plan) {
     int64_t made = 0;
     for (const Stage::Output& output : stage.outputs)
       made += local::element_count(output.shape) * local::itemsize(output.dtype);
+    if (const auto* product = std::get_if<MatMul>(&stage.work)) {
+      const MatMul::Ranks& on = product->ranks;
+      if (on.rows * on.columns * on.layers > 1)
+        text += fmt::format(", on {} x {} x {} ranks", on.rows, on.columns, on.layers);
+    }
     text += fmt::format(", makes {}, {} a task:  {}\n", local::format_bytes(made),
                         local::format_bytes(stage.task_bytes()), stage.label);
   }

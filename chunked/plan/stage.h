@@ -135,9 +135,16 @@ struct Assemble {
 // read. The inputs are of kind stage or stored; their maps at most swap the last two axes or broadcast
 // batch axes, and their cuts agree with the output's: rows of a, columns of b, batch axes; columns of a with rows of b.
 struct MatMul {
+  // Rows x columns of ranks for the tiles, in so many layers, of which each sums a part of k; `along_k`: where b's rows
+  // are (chunked/exec/product_places.h). Rows 0: the owners of tiles, in no such order.
+  struct Ranks {
+    int rows = 0, columns = 0, layers = 1;
+    bool along_k = false;
+  };
   Input a, b;
   bool syrk = false;
   local::Precision precision = local::Precision::exact;
+  Ranks ranks = {};  // settled with the owners
 
   static constexpr bool kStreams = false;
   std::string_view kind() const { return syrk ? "syrk" : "matmul"; }

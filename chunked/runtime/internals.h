@@ -29,6 +29,7 @@ struct Runtime::Internals {
   ChunkPolicy chunk_policy;
   Ownership owners;
   std::optional<Owners> stage_owners;  // for tests: of all that stages make chunk by chunk
+  int product_layers = 0;              // for tests: of ranks in products; 0: as is best
   plan::PassNames passes_off;
   exec::Decompress decompress = exec::Decompress::automatic;
   std::shared_ptr<exec::PlanCache> plans;

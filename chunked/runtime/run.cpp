@@ -50,8 +50,9 @@ plan::Plan plan_with(const plan::PlanOptions& options, const Nodes& nodes) {
   plan::Plan plan = plan::make_plan(nodes, options);
   for (size_t i = 0; i < nodes.size(); ++i) plan.results[i] = stage_of(plan, plan.results[i], *nodes[i]);
   for (plan::Stage& stage : plan.stages) stage.device = options.device;
-  const Runtime::Internals& internals = Runtime::current().internals();
-  settle_owners(plan, internals.owners, internals.stage_owners);
+  Runtime& runtime = Runtime::current();
+  const Runtime::Internals& internals = runtime.internals();
+  settle_owners(plan, internals.owners, {runtime.plan_bytes(), internals.stage_owners, internals.product_layers});
   return plan;
 }
 
@@ -511,7 +512,8 @@ namespace {
 std::shared_ptr<plan::Plan> kept_plan(const Nodes& nodes) {
   Runtime::Internals& internals = Runtime::current().internals();
   std::shared_ptr<PlanCache>& plans = internals.plans;
-  const std::optional<PlanKey> key = internals.stage_owners ? std::nullopt : plan_key(nodes);
+  const bool is_told = internals.stage_owners || internals.product_layers > 0;
+  const std::optional<PlanKey> key = is_told ? std::nullopt : plan_key(nodes);
   if (!key) return std::make_shared<plan::Plan>(make_plan(nodes));
   if (!plans) plans = std::make_shared<PlanCache>();
   std::shared_ptr<plan::Plan> plan = plans->find(*key);

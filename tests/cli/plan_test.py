@@ -115,6 +115,24 @@ class Plans(CliTest):
                 self.assertLessEqual(most, total)
         self.assertNotIn("flops", self.ok("eval", "sum(a)", "-i", "a=m.h5:/a", "--plan", ranks=2).out)
 
+    def test_ranks_multiply_in_layers_where_those_receive_less(self):
+        random = np.random.default_rng(2)
+        self.write("m.h5", **{name: (random.standard_normal((1024, 1024)), {"chunks": (128, 128)}) for name in "ab"})
+        text = "matmul(a.rechunk((64, 64)), b.rechunk((64, 64)))"
+        command = ["eval", text, "-i", "a=m.h5:/a", "-i", "b=m.h5:/b", "-o", "o.h5", "--overwrite", "--threads", 1]
+        bits, received = set(), {}
+        for ranks, memory, grid in [(0, "64MiB", None), (2, "64MiB", "2 x 1 x 1"), (8, "64MiB", "4 x 1 x 2"), (8, "6MiB", "8 x 1 x 1")]:
+            plan = self.ok(*command, "--memory", memory, "--plan", ranks=ranks).out
+            self.assertEqual(re.findall(r"on (.*) ranks", plan), [grid] if grid else [])
+            self.ok(*command, "--memory", memory, "--stats", "s.json", ranks=ranks)
+            bits.add(self.read("o.h5").tobytes())
+            if ranks:
+                said = float(re.search(r"between ranks: ([\d.]+) MiB", plan)[1])
+                received[grid] = self.stats("s.json")["communicated_bytes"] / 2**20
+                self.assertAlmostEqual(received[grid] / said, 1, delta=0.01)
+        self.assertEqual(len(bits), 1)
+        self.assertLess(received["4 x 1 x 2"], 0.7 * received["8 x 1 x 1"])
+
     def test_statistics_count_the_run_alone(self):
         command = ["eval", "sum(x * 2)", "-i", "x=a.h5:/x", "--threads", 1]
         for ranks in [0, 2]:

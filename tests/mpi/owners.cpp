@@ -151,5 +151,34 @@ TEST(OwnersOfRanks, BitsAreThoseOfOneRank) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(same_bits(values[i], expected[i])) << "result " << i;
 }
 
+// Ranks in layers that each sum a part of k, as many as the ranks can be divided into, in any budget.
+TEST(LayersOfProducts, BitsAreThoseOfOneRank) {
+  const local::NdArray a = numbers(5, {93, 310}), b = numbers(6, {310, 61}), c = numbers(7, {61, 93});
+  const auto compute = [&](const std::string& transport, const std::string& memory, int layers) {
+    RuntimeOptions options;
+    options.device = local::DeviceKind::cpu;
+    options.memory = memory;
+    options.threads = 1;
+    options.transport = transport;
+    Runtime runtime(options);
+    runtime.internals().product_layers = layers;
+    const Array x = Array::from_local(a).rechunk({8, 7}), y = Array::from_local(b).rechunk({7, 8}),
+                z = Array::from_local(c).rechunk({8, 8}).persist();
+    const Array product = matmul(x, y), square = matmul(product, z);
+    const std::vector<Array> results{product, square, matmul(x * 2, y + 1), sum(matmul(square, product), 0),
+                                     matmul(y.T(), x.T())};
+    return to_host(results);
+  };
+  const std::vector<local::NdArray> expected = compute("self", "64MiB", 0);
+  for (const int layers : {1, 2, 3, 4, 6, 7, 8}) {
+    for (const char* memory : {"64MiB", "640KiB"}) {
+      SCOPED_TRACE(fmt::format("{} layers, {}", layers, memory));
+      test::going_on(fmt::format("{} layers, {}", layers, memory));
+      const std::vector<local::NdArray> values = compute("", memory, layers);
+      for (size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(same_bits(values[i], expected[i])) << "result " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace quarry

@@ -1,8 +1,7 @@
 // c = a b over tiles. A tile's sum over k runs along the fixed tree (tree.h) over the chunks of k: segments in order of
 // k, kProductsPerTask products a task, then pairs. 2 m k n flops; a is read once per column of tiles, b once per row of
-// tiles. With few tiles the work is spread along k, to where b's rows are, and partial sums travel (one tile per node
-// of the tree); with many, to the owners of the tiles, and operands travel. A SYRK computes the tiles on and above the
-// diagonal and transposes them for those below.
+// tiles. Which rank sums what, and so what travels, operands or sums: product_places.h. A SYRK computes
+// the tiles on and above the diagonal and transposes them for those below.
 //
 // The tree is walked depth-first: a pair of this rank's sums is added as soon as both are there, so that a tile has no
 // more than levels + 1 of them at a time, seven; sums of several ranks are added at the end. The tasks of a stage have
@@ -15,14 +14,14 @@
 // number of their tile, so that what a rank waits for another one receives for a tile with a smaller number.
 #include <algorithm>
 #include <iterator>
-#include <set>
-#include <unordered_map>
+#include <map>
 #include <unordered_set>
 
 #include "quarry/chunked/exec/bodies/copy.h"
 #include "quarry/chunked/exec/bodies/matmul.h"
 #include "quarry/chunked/exec/lowering/builder.h"
 #include "quarry/chunked/exec/lowering/values.h"
+#include "quarry/chunked/exec/product_places.h"
 #include "quarry/chunked/grid/tree.h"
 #include "quarry/chunked/plan/grids.h"
 #include "quarry/local/base/error.h"
@@ -31,23 +30,6 @@ namespace quarry::exec {
 namespace {
 
 using scheduler::BlockId;
-
-// The chunks of k: those of b's row axis, or of a's column axis, where a whole axis of the array is mapped.
-AxisChunks product_steps(const plan::MatMul& product) {
-  auto whole_axis = [](const plan::Input& input, int space_axis) -> const AxisChunks* {
-    const auto& axis = input.map.axes[static_cast<size_t>(space_axis)];
-    return axis.source >= 0 && axis.start == 0 && axis.step == 1 ? &input.grid.axis(axis.source) : nullptr;
-  };
-  const int n = static_cast<int>(product.b.map.axes.size());
-  if (const AxisChunks* rows = whole_axis(product.b, n - 2)) return *rows;
-  if (!product.syrk) {
-    if (const AxisChunks* columns = whole_axis(product.a, n - 1)) return *columns;
-  }
-  const auto& axis = product.b.map.axes[static_cast<size_t>(n - 2)];
-  QUARRY_CHECK(axis.source >= 0);
-  const int64_t extent = product.b.shape[axis.source];
-  return {extent, std::max<int64_t>(1, std::min<int64_t>(extent, 4096))};
-}
 
 // What a task multiplies: a closed form that the task's body evaluates again when it runs.
 class Operands {
@@ -62,8 +44,8 @@ class Operands {
         owners_(context.owners) {}
 
   const AxisChunks& steps() const { return steps_; }
-  Region a_box(int64_t tile, int64_t k) const { return box(tile, k, n_ - 1); }
-  Region b_box(int64_t tile, int64_t k) const { return box(tile, k, n_ - 2); }
+  Region a_box(int64_t tile, int64_t k) const { return product_box(tiles_, steps_, tile, k, n_ - 1); }
+  Region b_box(int64_t tile, int64_t k) const { return product_box(tiles_, steps_, tile, k, n_ - 2); }
 
   // Chunks [first_k, first_k + count) of k for one tile.
   MatMulBody::Operands of(int64_t tile, int64_t first_k, int64_t count, bool first) const {
@@ -92,13 +74,6 @@ class Operands {
   }
 
  private:
-  // The tile's box with chunk `k` of the products along `axis`.
-  Region box(int64_t tile, int64_t k, int axis) const {
-    Region box = tiles_.chunk(tile);
-    box.start[axis] = steps_.start(k);
-    box.count[axis] = steps_.size(k);
-    return box;
-  }
   Access find(const plan::Input& input, const Region& box) const {
     return resolve(input.array, input.grid, local::itemsize(input.dtype), input.map.region(box, input.shape.size()),
                    rank_, owners_);
@@ -129,15 +104,14 @@ class MatMulLowering {
   }
 
   void lower() {
-    const OwnedChunks own = builder_.owned();
-    int64_t left = own.size();
-    for (const int64_t tile : along_k_ ? OwnedChunks(0, tiles_.count()) : own) {
+    int64_t left = summed_.size();
+    for (const int64_t tile : summed_) {
       if (mirrored(tile)) continue;
       if (passes_on_) walked_ = builder_.progress(tile);
       add_tile(tile);
       if (!streams_) end_tile(tile, left--);
     }
-    for (const int64_t tile : own) add_result(tile);
+    for (const int64_t tile : builder_.owned()) add_result(tile);
   }
 
  private:
@@ -155,14 +129,14 @@ class MatMulLowering {
   bool sums_fit() const {
     const int64_t budget = builder_.context().memory_bytes;
     double sums = 0;
-    for (const int64_t tile : builder_.owned()) sums += static_cast<double>(bytes(tile));
+    for (const int64_t tile : summed_) sums += static_cast<double>(bytes(tile));
     return budget == 0 || sums * (tree_.levels() + 1) / 2 <= static_cast<double>(budget) / 2;
   }
 
   // The next tile's tasks, of which there are `left` tiles with this one, come behind this tile's, and behind what
   // writes it.
   void end_tile(int64_t tile, int64_t left) {
-    if (!product_.syrk) builder_.note_complete(tile, walked_);
+    if (!product_.syrk && !places_.are_split()) builder_.note_complete(tile, walked_);
     walked_ += (kProgressEnd - walked_) / (left + 1);
   }
 
@@ -171,26 +145,28 @@ class MatMulLowering {
   // The same on every rank. Not where operands come in this phase, with a progress of their own, nor where a rank may
   // find that its tiles are saved.
   bool has_relays() const {
-    return builder_.has_relays() && !along_k_ && !product_.syrk && tiles_.ndim() == 2 && !values_.is_on() &&
-           !builder_.waits_for(product_.a) && !builder_.waits_for(product_.b);
+    return builder_.has_relays() && !places_.are_along_k() && !product_.syrk && tiles_.ndim() == 2 &&
+           !values_.is_on() && !builder_.waits_for(product_.a) && !builder_.waits_for(product_.b);
   }
-  // The ranks that have tiles of row, or column, `at`, in the order of their first ones.
-  const std::vector<int>& readers(int axis, int64_t at) {
-    std::vector<int>& ranks = readers_[static_cast<size_t>(axis)][at];
+  // The ranks that sum the segment for tiles of the tile's row (axis 0) or column, in the order of their first ones.
+  const std::vector<int>& readers(int axis, int64_t tile, int64_t segment) {
+    const int64_t at = tiles_.coordinates(tile)[axis];
+    std::vector<int>& ranks = readers_[static_cast<size_t>(axis)][{at, places_.layer(segment)}];
     if (!ranks.empty()) return ranks;
     std::unordered_set<int> seen;
     for (int64_t other = 0; other < tiles_.axis(1 - axis).count(); ++other) {
-      const int owner = tile_owner(tiles_.flat(axis == 0 ? Dims{at, other} : Dims{other, at}));
-      if (seen.insert(owner).second) ranks.push_back(owner);
+      const int rank = places_.home(tiles_.flat(axis == 0 ? Dims{at, other} : Dims{other, at}), 0, segment);
+      if (seen.insert(rank).second) ranks.push_back(rank);
     }
     return ranks;
   }
-  // What a task of the tile reads of an operand, which all tiles of its row (axis 0) or column have in common.
-  BlockId bring(const plan::Input& input, const Access& access, int64_t tile, int axis) {
+  // What a task of the tile and segment reads of an operand, which all tiles of its row (axis 0) or column have in
+  // common.
+  BlockId bring(const plan::Input& input, const Access& access, int64_t tile, int64_t segment, int axis) {
     const bool is_chunk = access.kind != Access::Kind::gather && access.cover_count == access.chunk_shape;
     if (!passes_on_ || !is_chunk || builder_.mine(access.owner)) return builder_.prefetch(input, access);
     std::vector<int> chain{access.owner};
-    std::ranges::copy_if(readers(axis, tiles_.coordinates(tile)[axis]), std::back_inserter(chain),
+    std::ranges::copy_if(readers(axis, tile, segment), std::back_inserter(chain),
                          [&](int rank) { return rank != access.owner; });
     const auto number = static_cast<size_t>(std::ranges::find(chain, builder_.context().rank) - chain.begin());
     QUARRY_CHECK(number < chain.size());
@@ -206,49 +182,6 @@ class MatMulLowering {
     return product_.syrk && at[0] > at[1];
   }
 
-  // The rank that sums a segment of a tile's k.
-  int home(int64_t tile, int64_t segment) const { return along_k_ ? home_along_k(tile, segment) : tile_owner(tile); }
-  // That of b's rows.
-  int home_along_k(int64_t tile, int64_t segment) const {
-    const int64_t k = tree_.first(segment);
-    const plan::Input& b = product_.b;
-    const Region region = b.map.region(operands_->b_box(tile, k), b.shape.size());
-    const Owners& owners = owners_of(b.array);
-    const bool everywhere = owners.kind == Owners::Kind::everywhere;
-    if (everywhere || region.elements() == 0) return builder_.context().owners.owner(k, operands_->steps().count());
-    Dims coordinates = Dims::filled(region.ndim());
-    for (int d = 0; d < region.ndim(); ++d) coordinates[d] = b.grid.axis(d).find(region.start[d]);
-    return builder_.owner(owners, b.grid, b.grid.flat(coordinates));
-  }
-
-  // Whether the products are summed where b's rows are, and not by the owners of the tiles: that is for few tiles,
-  // unless their owners are as many ranks as the rows', and then where that sends less.
-  bool sums_along_k() const {
-    const Ownership& job = builder_.context().owners;
-    const int64_t tiles = tiles_.count();
-    if (tiles >= 2 * job.ranks()) return false;
-    if (tiles == 0 || tiles_.ndim() != 2) return true;
-    std::set<int> homes;
-    for (int64_t segment = 0; segment < tree_.segments(); ++segment) homes.insert(home_along_k(0, segment));
-    const auto at_rows = std::ssize(homes);
-    const auto matrix = static_cast<double>(local::element_count(tiles_.shape()));
-    const double k = static_cast<double>(operands_->steps().extent());
-    const double a = static_cast<double>(tiles_.shape()[0]) * k, b = static_cast<double>(tiles_.shape()[1]) * k;
-    const double of_sums = static_cast<double>(at_rows - 1) * matrix + (product_.syrk ? 0 : a);
-    // Those of one rank stand for all.
-    std::set<int64_t> rows, columns;
-    for (const int64_t tile : job.owned(stage_.owners, tiles_, tile_owner(tiles / 2))) {
-      const Dims at = tiles_.coordinates(tile);
-      rows.insert(at[0]);
-      columns.insert(at[1]);
-    }
-    const auto at_tiles = static_cast<double>(std::min<int64_t>(tiles, job.ranks()));
-    const double part_of_a = static_cast<double>(rows.size()) / static_cast<double>(tiles_.axis(0).count());
-    const double part_of_b = static_cast<double>(columns.size()) / static_cast<double>(tiles_.axis(1).count());
-    const double of_operands = at_tiles * (part_of_a * a + part_of_b * b);
-    return at_tiles < static_cast<double>(at_rows) || of_sums < of_operands;
-  }
-
   BlockKey node_key(int64_t tile, int level, int64_t node) const {
     return builder_.key(level > 0 ? kTree + static_cast<uint32_t>(level) : kSegment, tile * kSegments + node);
   }
@@ -256,7 +189,7 @@ class MatMulLowering {
   // The sum at a node of the tree, here.
   BlockId partial(int64_t tile, int level, int64_t node, bool keep = false) {
     std::tie(level, node) = tree_.solid(level, node);
-    const int from = home(tile, node << level);
+    const int from = places_.home(tile, level, node);
     const BlockKey key = node_key(tile, level, node);
     return builder_.mine(from) ? builder_.block(key)
                                : builder_.receive_whole(from, key, bytes(tile), stage_.label, keep);
@@ -280,7 +213,7 @@ class MatMulLowering {
   static int64_t index_of_total(int64_t tile) { return -1 - tile; }
   void add_tile(int64_t tile) {
     const auto [level, node] = tree_.solid(tree_.levels(), 0);
-    const bool is_total = values_.is_on() && !saves_segments() && builder_.mine(home(tile, node << level));
+    const bool is_total = values_.is_on() && !saves_segments() && builder_.mine(places_.home(tile, level, node));
     if (is_total) {
       const bool keep = keep_ && builder_.mine(tile_owner(tile));
       if (const auto block = values_.restore(index_of_total(tile), bytes(tile), {kProgressEnd, kChain}, keep)) {
@@ -297,10 +230,11 @@ class MatMulLowering {
   // other ranks sum a part.
   int64_t add_sums(int64_t tile, int level, int64_t node) {
     std::tie(level, node) = tree_.solid(level, node);
-    if (level == 0) return builder_.mine(home(tile, node)) ? multiply_segment(tile, node) : kProgressEnd;
+    const bool mine = builder_.mine(places_.home(tile, level, node));
+    if (level == 0) return mine ? multiply_segment(tile, node) : kProgressEnd;
     const int64_t left = add_sums(tile, level - 1, 2 * node), right = add_sums(tile, level - 1, 2 * node + 1);
     const int64_t latest = std::max(left, right);
-    if (!builder_.mine(home(tile, node << level))) return kProgressEnd;
+    if (!mine) return kProgressEnd;
     const std::vector<BlockId> inputs{partial(tile, level - 1, 2 * node), partial(tile, level - 1, 2 * node + 1)};
     const BlockId total = add_node(tile, level, node);
     builder_.add_compute(sum_, tile, {latest, kChain}, {sum_body_->scratch_bytes(bytes(tile), builder_.device()), 0},
@@ -335,8 +269,9 @@ class MatMulLowering {
       std::vector<BlockId> inputs;
       if (total >= 0) inputs.push_back(total);
       for (size_t i = 0; i < task.k.size(); ++i) {
-        if (!task.a.empty()) inputs.push_back(bring(product_.syrk ? product_.b : product_.a, task.a[i], tile, 0));
-        inputs.push_back(bring(product_.b, task.b[i], tile, 1));
+        if (!task.a.empty())
+          inputs.push_back(bring(product_.syrk ? product_.b : product_.a, task.a[i], tile, segment, 0));
+        inputs.push_back(bring(product_.b, task.b[i], tile, segment, 1));
       }
       total = k == end ? add_node(tile, 0, segment) : builder_.add_block(bytes(tile));
       builder_.add_compute(multiply_, static_cast<int64_t>(works_->size()) - 1, {latest, kChain},
@@ -376,13 +311,14 @@ class MatMulLowering {
   const local::DType dtype_ = stage_.outputs[0].dtype;
   const bool keep_ = builder_.kept(0);
   std::shared_ptr<const Operands> operands_;  // with the body
-  const Tree tree_{operands_->steps().count()};
-  const bool along_k_ = sums_along_k();
+  const ProductPlaces places_{stage_, builder_.context().owners, product_.ranks};
+  const Tree& tree_ = places_.tree();
+  const OwnedChunks summed_ = places_.tiles_of(builder_.context().rank);
   SavedValues values_{builder_};
   const bool passes_on_ = has_relays();
-  const bool streams_ = along_k_ || (!passes_on_ && sums_fit());
-  std::unordered_map<int64_t, std::vector<int>> readers_[2];  // by row, and by column
-  int64_t walked_ = 0;                                        // the progress of the last product
+  const bool streams_ = places_.are_along_k() || (!passes_on_ && sums_fit());
+  std::map<std::pair<int64_t, int>, std::vector<int>> readers_[2];  // by row, and by column, with the layer
+  int64_t walked_ = 0;                                              // the progress of the last product
   std::shared_ptr<std::vector<Work>> works_ = std::make_shared<std::vector<Work>>();
   int32_t multiply_ = -1, sum_ = -1, mirror_ = -1;
   MatMulBody* multiply_body_ = nullptr;

@@ -117,13 +117,13 @@ struct Job {
   plan::Plan plan;
   std::vector<std::unique_ptr<exec::Lowered>> ranks;
 };
-std::unique_ptr<Job> job_of(const std::vector<Array>& results, int ranks) {
+std::unique_ptr<Job> job_of(const std::vector<Array>& results, int ranks, int layers = 0) {
   std::vector<expr::NodePtr> nodes;
   for (const Array& result : results) nodes.push_back(result.node());
   auto job = std::make_unique<Job>();
   job->plan = plan::make_plan(nodes, {});
   const Ownership owners(ranks);
-  exec::settle_owners(job->plan, owners);
+  exec::settle_owners(job->plan, owners, {.product_layers = layers});
   std::vector<exec::Sink> sinks;
   for (const plan::ArrayRef& result : job->plan.results) {
     if (result.kind != plan::ArrayRef::Kind::stage) continue;
@@ -161,8 +161,8 @@ std::pair<int, int> readers_of_chunks(const Job& job, bool of_products) {
 
 // The tasks of all ranks, one at a time on each, in each one's order: what a rank of the least budget may be left with.
 // Returns where ranks stand still, each waiting for a block of another one that is not made yet; empty: nowhere.
-std::string standstill(const std::vector<Array>& results, int ranks) {
-  const std::unique_ptr<Job> job = job_of(results, ranks);
+std::string standstill(const std::vector<Array>& results, int ranks, int layers = 0) {
+  const std::unique_ptr<Job> job = job_of(results, ranks, layers);
   struct Rank {
     const exec::Lowered* lowered = nullptr;
     std::vector<scheduler::TaskId> order;
@@ -275,6 +275,24 @@ TEST(LoweringOrder, OneTaskAtATimeReachesTheEndOfPassedOnOperands) {
       EXPECT_GE(read, ranks >= 8 ? 3 : 1);  // by rows and columns of ranks
     }
   }
+}
+
+// Ranks in layers, each of which sums a part of k: their sums meet at the end.
+TEST(LoweringOrder, OneTaskAtATimeReachesTheEndOfLayers) {
+  const ChunkPolicyScope small({local::DeviceKind::cpu, {}, /*target_bytes=*/512});
+  const Array x = data(61, 61, Dims{8, 8}), made = matmul(x, x), other = matmul(x + 1., x);
+  for (const int ranks : {2, 4, 6, 8, 12, 16}) {
+    for (const int layers : {2, 3, 4, 6, 8}) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks, " + std::to_string(layers) + " layers");
+      EXPECT_EQ(standstill({made}, ranks, layers), "");
+      EXPECT_EQ(standstill({matmul(made, other)}, ranks, layers), "");
+      EXPECT_EQ(standstill({matmul(made.T(), other), sum(made, 0), other + 1.}, ranks, layers), "");
+      EXPECT_EQ(standstill({matmul(made, other), matmul(other, made.T()), matmul(x * 2., x)}, ranks, layers), "");
+    }
+  }
+  const auto [sent, read] = readers_of_chunks(*job_of({matmul(made, other)}, 16, 2), /*of_products=*/true);
+  EXPECT_LE(sent, 2);
+  EXPECT_GE(read, 2);
 }
 
 // What is made in the product's own phase is not passed on.
