@@ -7,7 +7,7 @@
 // more than levels + 1 of them at a time, seven; sums of several ranks are added at the end. The tasks of a stage have
 // one depth in the order (order.h): what has the same progress runs in the order of the walk, which is the same on
 // every rank. Where this rank's sums fit the budget, tasks run as their operands come, so that these need not stay;
-// else tile by tile, so that sums are never spilled and operands make way for each other.
+// else tile by tile, in bands, so that sums are never spilled and operands make way for each other.
 //
 // Many ranks have tiles of one row, and read the same chunks of a; so have those of a column, of b. In jobs of more
 // than a few ranks they pass them on (ADR 48), in the order of their first tiles there. Tasks are then placed by the
@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <tuple>
 #include <unordered_set>
 
 #include "quarry/chunked/exec/bodies/copy.h"
@@ -105,7 +106,7 @@ class MatMulLowering {
 
   void lower() {
     int64_t left = summed_.size();
-    for (const int64_t tile : summed_) {
+    for (const int64_t tile : walk()) {
       if (mirrored(tile)) continue;
       if (passes_on_) walked_ = builder_.progress(tile);
       add_tile(tile);
@@ -131,6 +132,44 @@ class MatMulLowering {
     double sums = 0;
     for (const int64_t tile : summed_) sums += static_cast<double>(bytes(tile));
     return budget == 0 || sums * (tree_.levels() + 1) / 2 <= static_cast<double>(budget) / 2;
+  }
+
+  // Tile by tile, in bands of rows of tiles: their rows of a stay in memory while the columns of b pass by, which are
+  // read once for each band. Or of columns, where that reads less.
+  std::vector<int64_t> walk() const {
+    constexpr int64_t kBandPart = 2;  // of the budget: beside a band are a line of the other operand, and sums
+    std::vector<int64_t> order;
+    std::vector<int64_t> lines[2];  // rows, and columns, that this rank has tiles of
+    for (const int64_t tile : summed_) {
+      order.push_back(tile);
+      for (int axis = 0; tiles_.ndim() == 2 && axis < 2; ++axis) lines[axis].push_back(tiles_.coordinates(tile)[axis]);
+    }
+    const int64_t budget = builder_.context().memory_bytes;
+    if (streams_ || passes_on_ || places_.are_split() || tiles_.ndim() != 2 || budget == 0 || order.empty())
+      return order;
+    int64_t together[2];
+    double reads[2] = {};
+    for (int axis = 0; axis < 2; ++axis) {
+      std::ranges::sort(lines[axis]);
+      lines[axis].erase(std::ranges::unique(lines[axis]).begin(), lines[axis].end());
+    }
+    for (int axis = 0; axis < 2; ++axis) {
+      const auto bytes = [&](int of) {
+        return tiles_.axis(of).largest() * operands_->steps().extent() * local::itemsize(dtype_);
+      };
+      const auto count = [&](int of) { return std::ssize(lines[of]); };
+      together[axis] = std::clamp<int64_t>(budget / kBandPart / std::max<int64_t>(bytes(axis), 1), 1, count(axis));
+      const int64_t bands = (count(axis) - 1) / together[axis] + 1;
+      reads[axis] = static_cast<double>(count(axis)) * static_cast<double>(bytes(axis)) +
+                    static_cast<double>(bands * count(1 - axis)) * static_cast<double>(bytes(1 - axis));
+    }
+    const int axis = reads[1] < reads[0] ? 1 : 0;
+    std::ranges::sort(order, {}, [&](int64_t tile) {
+      const Dims at = tiles_.coordinates(tile);
+      const int64_t line = std::ranges::lower_bound(lines[axis], at[axis]) - lines[axis].begin();
+      return std::tuple(line / together[axis], at[1 - axis], line);
+    });
+    return order;
   }
 
   // The next tile's tasks, of which there are `left` tiles with this one, come behind this tile's, and behind what

@@ -13,6 +13,7 @@
 #include "quarry/chunked/exec/product_places.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/local/local.h"
 #include "tests/support/memory_dataset.h"
 
 namespace quarry {
@@ -165,6 +166,29 @@ TEST(ProductPlaces, SumsMeetOnTheTilesOwner) {
       }
     }
   }
+}
+
+// Tile by tile, where the sums of all tiles have no room: in bands, for which the other operand is read once each.
+TEST(ProductPlaces, BandsOfTilesReadAnOperandFewTimes) {
+  constexpr int64_t n = 512, kOperand = n * n * 8;
+  RuntimeOptions options;
+  options.device = local::DeviceKind::cpu;
+  options.memory = "1MiB";  // of which a band takes a half, four of 16 rows of tiles
+  options.threads = 1;
+  const Runtime runtime(options);
+  const ChunkPolicyScope small({local::DeviceKind::cpu, {}, /*target_bytes=*/8192});
+  const auto stored = [](double first) {
+    return (reshape(arange(n * n).astype(DType::float64), {n, n}) + first).rechunk({32, 32}).persist();
+  };
+  const Array a = stored(0), b = stored(1), product = matmul(a, b);
+  ASSERT_EQ(product.chunks().count(), 256);
+  const int64_t before = runtime.statistics().restored_bytes;
+  const Array result = product.persist();
+  const int64_t restored = runtime.statistics().restored_bytes - before;
+  EXPECT_LT(restored, 6 * kOperand);  // both once, and the other one for three more bands; row by row 11 times
+  const local::NdArray x = local::reshape(local::arange(n * n).astype(DType::float64), {n, n});
+  const local::NdArray row = result[{int64_t{100}}].to_host();
+  EXPECT_TRUE(local::all(row == local::matmul(x(100), x + 1.)).item<bool>());
 }
 
 }  // namespace
