@@ -1,14 +1,12 @@
 // Which rank sums which part of k of which tile of a product c = a b of P ranks. One of
-//
-//   tiles    the owner of a tile sums all of it, and operands travel: of ranks in p_m rows and p_n columns each reads
-//            m k / p_m + k n / p_n elements, about 2 n^2 / sqrt(P)
-//   layers   p_m x p_n ranks in each of p_k layers, each of which sums a p_k-th of the fixed tree's segments: whole
-//            subtrees where p_k is a power of two. A rank reads m k / (p_m p_k) + k n / (p_n p_k) elements of operands,
-//            receives m n (p_k - 1) / P of sums, about 2 n^2 / sqrt(p_k P) + n^2 p_k / P, and holds m n / (p_m p_n) of
-//            sums until the end (2.5-D: Solomonik and Demmel 2011, "Communication-optimal parallel 2.5D matrix
-//            multiplication and LU factorization algorithms")
-//   along k  where b's rows are: a's columns travel there, and sums of all tiles from there
-//
+// - tiles: the owner of a tile sums all of it, and operands travel: of ranks in p_m rows and p_n columns each reads
+//   m k / p_m + k n / p_n elements, about 2 n^2 / sqrt(P);
+// - layers: p_m x p_n ranks in each of p_k layers, each of which sums a p_k-th of the fixed tree's segments: whole
+//   subtrees where p_k is a power of two. A rank reads m k / (p_m p_k) + k n / (p_n p_k) elements of operands, receives
+//   m n (p_k - 1) / P of sums, about 2 n^2 / sqrt(p_k P) + n^2 p_k / P, and holds m n / (p_m p_n) of sums until the end
+//   (2.5-D: Solomonik and Demmel 2011, "Communication-optimal parallel 2.5D matrix multiplication and LU factorization
+//   algorithms");
+// - along k: where b's rows are: a's columns travel there, and sums of all tiles from there.
 // The tree is the same in all of them, and so are the bits.
 #pragma once
 
