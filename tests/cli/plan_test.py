@@ -90,7 +90,7 @@ class Plans(CliTest):
         self.write("m.h5", a=(random.standard_normal((1300, 1300)), {"chunks": (200, 300)}))
         for text, flops in [
             ("linalg.solve(a, a[0])", "1.47e+09"),
-            ("linalg.inv(a)", "4.39e+09"),
+            ("linalg.inv(a)", "4.62e+09"),  # 2 n^3, and panels of the identity solved whole
             ("linalg.qr(a)[0]", "5.86e+09"),
             ("a @ a", "4.39e+09"),
         ]:
