@@ -52,8 +52,6 @@ Steps begin(tiles::Program& p, const Tiles& panels, const Grid& grid) {
   for (int64_t k = 0; k < axis.count() && axis.start(k) < rows; ++k)
     pivots.push_back(2 * std::min(axis.size(k), rows - axis.start(k)));
   const auto count = static_cast<int64_t>(pivots.size());
-  int64_t all = 0;
-  for (const int64_t extent : pivots) all += extent;
   const Grid moves({AxisChunks(2, 2), pivots.empty() ? AxisChunks(0, 1) : AxisChunks(pivots)});
   const Grid orders = Grid::regular({count, rows + 2}, {1, rows + 2});
   return {panels, p.workspace({moves.shape(), DType::int64, moves}),

@@ -72,7 +72,8 @@ int64_t tile_edge(int64_t n, local::DType dtype, int64_t together, int64_t room)
   int64_t bytes = policy.device == local::DeviceKind::cpu ? kCpuBytes : kGpuBytes;
   if (policy.target_bytes > 0) bytes = std::min(bytes, policy.target_bytes);
   const auto edge_of = [&](int64_t of_bytes) {
-    return rounded(static_cast<int64_t>(std::sqrt(static_cast<double>(of_bytes / local::itemsize(dtype)))));
+    const int64_t elements = of_bytes / local::itemsize(dtype);
+    return rounded(static_cast<int64_t>(std::sqrt(static_cast<double>(elements))));
   };
   int64_t edge = std::max(edge_of(bytes), divided_up(n, kMostTiles));
   if (room > 0)

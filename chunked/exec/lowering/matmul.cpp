@@ -151,7 +151,7 @@ class MatMulLowering {
     double reads[2] = {};
     for (int axis = 0; axis < 2; ++axis) {
       std::ranges::sort(lines[axis]);
-      lines[axis].erase(std::ranges::unique(lines[axis]).begin(), lines[axis].end());
+      lines[axis].erase(std::unique(lines[axis].begin(), lines[axis].end()), lines[axis].end());
     }
     for (int axis = 0; axis < 2; ++axis) {
       const auto bytes = [&](int of) {
