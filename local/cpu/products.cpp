@@ -290,13 +290,10 @@ void check(const MatrixBatch& m, const Dims& batch) {
   QUARRY_CHECK(m.strides.size() == batch.size());
 }
 
-// Whether a is b's transpose, the same elements, so that c is symmetric and half of it need not be computed.
 bool is_symmetric(const MatrixProduct& p) {
   constexpr int64_t kWorthwhile = 64;
-  const MatrixView &a = p.a.matrix, &b = p.b.matrix;
-  return (p.dtype == DType::float32 || p.dtype == DType::float64) && a.data == b.data && a.rows == b.columns &&
-         a.row_stride == b.column_stride && a.column_stride == b.row_stride && a.rows >= kWorthwhile &&
-         element_count(p.batch) == 1 && segments(p) == 1;
+  return (p.dtype == DType::float32 || p.dtype == DType::float64) && are_transposes(p.a.matrix, p.b.matrix) &&
+         p.a.matrix.rows >= kWorthwhile && element_count(p.batch) == 1 && segments(p) == 1;
 }
 
 void multiply(const MatrixProduct& p, const Factors& how, int threads, void* scratch) {

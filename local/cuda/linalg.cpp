@@ -157,9 +157,7 @@ int64_t library_bytes(const Syrk& task) {
 std::optional<Syrk> half_of(const Gemm& task) {
   constexpr int64_t kWorthwhile = 1024;
   const auto& [dtype, alpha, a, b, beta, c, conjugate_a, conjugate_b, precision] = task;
-  if (a.data != b.data || a.rows != b.columns || a.row_stride != b.column_stride || a.column_stride != b.row_stride ||
-      a.rows < kWorthwhile || is_half(dtype))
-    return std::nullopt;
+  if (!are_transposes(a, b) || a.rows < kWorthwhile || is_half(dtype)) return std::nullopt;
   if (is_complex(dtype) && conjugate_a == conjugate_b) return std::nullopt;
   // With b conjugated it is the transpose of b^H b, and what is known of c would be the upper triangle.
   if (conjugate_b && beta != 0) return std::nullopt;

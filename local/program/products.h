@@ -8,6 +8,11 @@
 
 namespace quarry::local {
 
+// Whether one is the other's transpose, the same elements: their product is symmetric, and half of it is enough.
+inline bool are_transposes(const MatrixView& a, const MatrixView& b) {
+  return a.data == b.data && a.rows == b.columns && a.row_stride == b.column_stride && a.column_stride == b.row_stride;
+}
+
 // Matrices of one shape: the one at position p of a batch begins at matrix.data + sum p[d] * strides[d].
 struct MatrixBatch {
   MatrixView matrix;
