@@ -106,11 +106,10 @@ bool Admission::try_admit(TaskId id, int64_t order) {
     // task's own inputs. When nothing lies in them there is room for a segment in which everything fits.
     blocks_.unreserve(need);
     if (!is_worth_growing()) return false;
-    // What nothing in this run reads any more.
-    if (blocks_.spilling_bytes() == 0 && blocks_.evict_farthest(BlockTable::kNever - 1)) continue;
-    // What is not needed for long, rather than that the threads run out of work: its copy below may be there already.
-    const bool is_short_of_work = load() < Blocks::Load::busy && blocks_.spilling_bytes() == 0;
-    if (is_short_of_work && blocks_.evict_farthest(order + Blocks::kFarAhead)) continue;
+    // What nothing in this run reads any more; rather than that the threads run out of work, also what is not needed
+    // for long: its copy below may be there already.
+    const int64_t after = load() < Blocks::Load::busy ? order + Blocks::kFarAhead : BlockTable::kNever - 1;
+    if (blocks_.spilling_bytes() == 0 && blocks_.evict_farthest(after)) continue;
     if (may_get_memory()) return false;
     if (!blocks_.evict_farthest(order) && !blocks_.evict_one_of(graph_->inputs(task))) return false;
   }
