@@ -46,37 +46,32 @@ AxisChunks read_rows(const op::ArraySpec& a, int64_t room) {
   return AxisChunks(extents);
 }
 
-// The blocks of at least as many rows as columns that are decomposed: how many of the chunks that are read each has.
-std::vector<int64_t> chunks_of_blocks(const AxisChunks& read, const op::ArraySpec& a, int64_t room) {
+// The blocks of at least as many rows as columns that are decomposed, of some of the chunks that are read each.
+struct Blocks {
+  std::vector<int64_t> chunks;  // how many of each
+  AxisChunks rows;
+};
+Blocks blocks_of(const AxisChunks& read, const op::ArraySpec& a, int64_t room) {
   check_listable(read.count());
-  const int64_t height = std::max(block_bytes(room) / row_bytes(a), a.shape[1]);
-  std::vector<int64_t> counts;
-  int64_t last = 0;  // rows of the last block
+  const int64_t columns = a.shape[1], height = std::max(block_bytes(room) / row_bytes(a), columns);
+  std::vector<int64_t> chunks, rows;
   for (int64_t i = 0; i < read.count(); ++i) {
-    const bool is_full = !counts.empty() && last >= a.shape[1] && last + read.size(i) > height;
-    if (counts.empty() || is_full) {
-      counts.push_back(0);
-      last = 0;
+    if (rows.empty() || (rows.back() >= columns && rows.back() + read.size(i) > height)) {
+      chunks.push_back(0);
+      rows.push_back(0);
     }
-    ++counts.back();
-    last += read.size(i);
+    ++chunks.back();
+    rows.back() += read.size(i);
   }
   // What is left at the end may be too short for a block of its own.
-  if (counts.size() > 1 && last < a.shape[1]) {
-    const int64_t rest = counts.back();
-    counts.pop_back();
-    counts.back() += rest;
+  if (rows.size() > 1 && rows.back() < columns) {
+    for (std::vector<int64_t>* const of : {&chunks, &rows}) {
+      const int64_t rest = of->back();
+      of->pop_back();
+      of->back() += rest;
+    }
   }
-  return counts;
-}
-AxisChunks row_blocks(const AxisChunks& read, const op::ArraySpec& a, int64_t room) {
-  std::vector<int64_t> extents;
-  int64_t next = 0;
-  for (const int64_t count : chunks_of_blocks(read, a, room)) {
-    extents.push_back(read.start(next + count) - read.start(next));
-    next += count;
-  }
-  return extents.empty() ? read : AxisChunks(extents);
+  return {chunks, rows.empty() ? read : AxisChunks(rows)};
 }
 
 // Outputs: 0 R; 1, where asked for, Q.
@@ -92,7 +87,7 @@ class TallQr final : public TileProgram {
     const local::DType dtype = arguments[0].dtype;
     std::vector<op::ArraySpec> results{op::in_one_chunk({shape[1], shape[1]}, dtype)};
     if (with_q_)
-      results.push_back({shape, dtype, cut(shape, row_blocks(read_rows(arguments[0], room), arguments[0], room))});
+      results.push_back({shape, dtype, cut(shape, blocks_of(read_rows(arguments[0], room), arguments[0], room).rows)});
     return results;
   }
   std::optional<Grid> wants(int /*argument*/, const op::Call& call, int64_t room) const override {
@@ -105,10 +100,8 @@ class TallQr final : public TileProgram {
   void emit(tiles::Program& p, const op::Call& call) const override {
     const op::ArraySpec& given = call.arguments[0];
     const int64_t n = given.shape[1];
-    const AxisChunks& chunks = given.grid.axis(0);
-    const std::vector<int64_t> counts = chunks_of_blocks(chunks, given, call.room);
-    const Grid of_rows = cut(given.shape, row_blocks(chunks, given, call.room));
-    const int64_t blocks = of_rows.axis(0).count();
+    const auto [chunks, rows] = blocks_of(given.grid.axis(0), given, call.room);
+    const int64_t blocks = rows.count();
     const std::vector<Node> inner = tree_over(blocks);
     const int64_t nodes = blocks + std::ssize(inner);
     const auto stack = [&](int64_t count, int64_t rows) {
@@ -122,7 +115,7 @@ class TallQr final : public TileProgram {
     const Grid of_inner({inner.empty() ? AxisChunks(0, 1) : AxisChunks(heights), given.grid.axis(1)});
     const Tiles q = p.workspace({of_inner.shape(), given.dtype, of_inner}), s = stack(nodes, n);
     Tiles of_blocks = a;
-    if (with_q_) of_blocks = p.workspace({given.shape, given.dtype, of_rows});
+    if (with_q_) of_blocks = p.workspace({given.shape, given.dtype, cut(given.shape, rows)});
 
     constexpr int64_t kMostSteps = 256;
     const int64_t step = (blocks + kMostSteps - 1) / kMostSteps;
@@ -136,7 +129,7 @@ class TallQr final : public TileProgram {
     };
     int64_t next = 0;  // of the chunks
     for (int64_t i = 0; i < blocks; ++i) {
-      for (int64_t k = 0; k < counts[static_cast<size_t>(i)]; ++k) uses.push_back(read(a(next++, 0)));
+      for (int64_t k = 0; k < chunks[static_cast<size_t>(i)]; ++k) uses.push_back(read(a(next++, 0)));
       decompose(of_blocks(i, 0), r(i, 0));
       if (i % step == step - 1) p.step();
     }
