@@ -37,6 +37,13 @@ Grid panels_of(const Dims& transposed, DType dtype, int64_t room) {
   return Grid::regular(transposed, {width, std::max<int64_t>(transposed[1], 1)});
 }
 
+// A matrix like this one in panels, dealt to the ranks in turn.
+op::ArraySpec in_panels(const op::ArraySpec& transposed, int64_t room) {
+  op::ArraySpec result{transposed.shape, transposed.dtype, panels_of(transposed.shape, transposed.dtype, room)};
+  result.owners = Owners::cyclic(0, 0);
+  return result;
+}
+
 // What the steps of a decomposition leave beside the panels.
 struct Steps {
   Tiles panels, moves, orders;
@@ -93,8 +100,7 @@ class Lu final : public TileProgram {
 
   std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> arguments, int64_t room) const override {
     const op::ArraySpec& a = arguments[0];
-    op::ArraySpec result{a.shape, a.dtype, panels_of(a.shape, a.dtype, room)};
-    result.owners = Owners::cyclic(0, 0);
+    const op::ArraySpec result = in_panels(a, room);
     std::vector<op::ArraySpec> results{result, op::in_one_chunk({1, a.shape[1] + 2}, DType::int64)};
     if (rows_ == LuRows::placed) {
       const Dims shape{std::min(a.shape[0], a.shape[1]), a.shape[1]};
@@ -232,10 +238,7 @@ class Inverse final : public TileProgram {
   int64_t tiles_at_once() const override { return 2; }
 
   std::vector<op::ArraySpec> infer(std::span<const op::ArraySpec> arguments, int64_t room) const override {
-    const op::ArraySpec& a = arguments[0];
-    op::ArraySpec result{a.shape, a.dtype, panels_of(a.shape, a.dtype, room)};
-    result.owners = Owners::cyclic(0, 0);
-    return {result};
+    return {in_panels(arguments[0], room)};
   }
   std::optional<Grid> wants(int /*argument*/, const op::Call& call, int64_t /*room*/) const override {
     return call.outputs[0].grid;
