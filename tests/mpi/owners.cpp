@@ -49,16 +49,20 @@ std::vector<Array> results_of(const Array& x, const Array& y) {
           x + y};
 }
 
+RuntimeOptions options_on(local::DeviceKind device) {
+  RuntimeOptions options;
+  options.device = device;
+  options.memory = "64MiB";
+  if (device != local::DeviceKind::cpu) options.host_memory = "16MiB";
+  options.threads = 1;
+  return options;
+}
+
 class OwnersOfStages : public ::testing::TestWithParam<local::DeviceKind> {};
 
 TEST_P(OwnersOfStages, DoNotChangeBits) {
   static_cast<void>(test::job());
-  RuntimeOptions options;
-  options.device = GetParam();
-  options.memory = "64MiB";
-  if (GetParam() != local::DeviceKind::cpu) options.host_memory = "16MiB";
-  options.threads = 1;
-  Runtime runtime(options);
+  Runtime runtime(options_on(GetParam()));
   std::vector<Owners> kinds{Owners::cyclic(0, 0), Owners::everywhere()};
   if (GetParam() == local::DeviceKind::cpu)
     kinds.insert(kinds.end(), {Owners::blocks(), Owners::cyclic(), Owners::cyclic(1), Owners::cyclic(3, 2)});
@@ -91,12 +95,7 @@ TEST_P(OwnersOfStages, DoNotChangeBits) {
 // a sort are exact, so every rank gets its part of the result.
 TEST_P(OwnersOfStages, SortsOfWhatOneRankHas) {
   static_cast<void>(test::job());
-  RuntimeOptions options;
-  options.device = GetParam();
-  options.memory = "64MiB";
-  if (GetParam() != local::DeviceKind::cpu) options.host_memory = "16MiB";
-  options.threads = 1;
-  Runtime runtime(options);
+  Runtime runtime(options_on(GetParam()));
   const ChunkPolicyScope small({GetParam(), {}, /*target_bytes=*/800});
   const int64_t ranks = runtime.communicator().size(), n = 6000, few = 7;
   std::vector<int64_t> sizes(static_cast<size_t>(ranks), few);
@@ -138,10 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, OwnersOfStages,
 TEST(OwnersOfRanks, BitsAreThoseOfOneRank) {
   const local::NdArray a = numbers(3, {700, 6}), b = numbers(4, {700, 6});
   const auto compute = [&](const std::string& transport) {
-    RuntimeOptions options;
-    options.device = local::DeviceKind::cpu;
-    options.memory = "64MiB";
-    options.threads = 1;
+    RuntimeOptions options = options_on(local::DeviceKind::cpu);
     options.transport = transport;
     Runtime runtime(options);
     const Array x = Array::from_local(a).rechunk({3, 2}), y = Array::from_local(b).rechunk({3, 2});
@@ -155,10 +151,8 @@ TEST(OwnersOfRanks, BitsAreThoseOfOneRank) {
 TEST(LayersOfProducts, BitsAreThoseOfOneRank) {
   const local::NdArray a = numbers(5, {93, 310}), b = numbers(6, {310, 61}), c = numbers(7, {61, 93});
   const auto compute = [&](const std::string& transport, const std::string& memory, int layers) {
-    RuntimeOptions options;
-    options.device = local::DeviceKind::cpu;
+    RuntimeOptions options = options_on(local::DeviceKind::cpu);
     options.memory = memory;
-    options.threads = 1;
     options.transport = transport;
     Runtime runtime(options);
     runtime.internals().product_layers = layers;
