@@ -14,9 +14,8 @@
 //   number EXPR                     {"value": of one element, as float64}
 //   build EXPR COUNT                builds EXPR so often and computes nothing
 //   explain EXPR                    {"seconds": of planning, "text": the plan}
-//   lower EXPR RANKS RANK TIMES     {"seconds": of lowering each, "tasks": of the rank, "all": of all} as that rank of
-//   a
-//                                   job of so many, by the smallest tiles, without running any
+//   lower EXPR RANKS RANK TIMES     {"seconds": of lowering each, "tasks": of the rank, "all": of all} as that rank
+//                                   of a job of so many, by the smallest tiles, without running any
 //   peak                            {"bytes": that were resident at most}
 //   moved                           {"read", "written", "spilled", "restored": bytes so far, of all ranks}
 //   clear                           forgets all variables
