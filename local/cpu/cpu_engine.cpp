@@ -56,6 +56,9 @@ class CpuEngine final : public Engine {
     QUARRY_CHECK(static_cast<int>(launch.inputs.size()) == program.inputs());
     QUARRY_CHECK(launch.outputs.size() == program.outputs().size());
     const std::shared_ptr<const cpu::Code> code = lowered(program);
+    size_t fields = 0;
+    for (const cpu::CodeReduction& reduction : code->reductions) fields += static_cast<size_t>(reduction.fields);
+    QUARRY_CHECK(launch.states.size() == fields);
     if (cpu::run_small(*code, loops_, program.constants(), launch)) return;
     const cpu::Layout layout = cpu::make_layout(*code, program.constants(), launch);
     const cpu::ScratchMap map(*code, layout);

@@ -486,6 +486,9 @@ local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const sched
 void FusedBody::lay_out(local::Launch& launch, int64_t chunk, const Dims& start, const Dims& count,
                         std::span<const scheduler::BlockView> outputs) const {
   const Region whole = stage_.grid.chunk(chunk);
+  // The launch before may have been one of a reduction.
+  launch.reduce_axes = 0;
+  launch.states.clear();
   launch.shape = count;
   launch.index_offset = start;
   launch.outputs.resize(fused_.program.outputs().size());

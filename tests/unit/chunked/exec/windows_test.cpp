@@ -151,6 +151,18 @@ TEST_P(Windows, OfStoredArraysAreReadInPlace) {
   }
 }
 
+// Launches of a thread keep the memory of those before them: none of a reduction's states may stay.
+TEST_P(Windows, FollowReductionsOfOneRun) {
+  const NdArray values = local::sin(local::arange(90.));
+  const auto change = [](const auto& x) { return x[{Slice{1, {}, {}}}] - x[{Slice{{}, -1, {}}}]; };
+  const NdArray expected = change(values) * local::max(values);
+  RuntimeOptions options = on(GetParam(), "");
+  options.threads = 1;
+  const Runtime runtime(options);
+  const Array x = Array::from_local(values).rechunk({25}).persist();
+  expect_same({(change(x) * max(x)).to_host()}, {expected});
+}
+
 // Planes that are large enough are boxes of one shape.
 TEST_P(Windows, OfLargePlanesAreReadInPlace) {
   constexpr int64_t n = 14, kRows = 520, kColumns = 510;
@@ -311,8 +323,7 @@ TEST_P(Windows, TheBudgetThatARefusalNamesWorks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Windows, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_EVERY_DEVICE(Windows);
 
 }  // namespace
 }  // namespace quarry
