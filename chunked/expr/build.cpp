@@ -449,6 +449,16 @@ NodePtr rechunk(const NodePtr& arg, const Grid& grid) {
   return make(Rechunk{below}, below->shape, below->dtype, grid, below->generated, true);
 }
 
+std::optional<MatMulTile> product_tile_of_chunks(const Node& a, const Node& b, bool syrk, int64_t target_bytes) {
+  if (syrk || b.shape.size() != 2) return std::nullopt;
+  const auto chunks = [](const Node& node) {
+    if (node.generated) return MatMulChunks{};
+    return MatMulChunks{node.grid.axis(0).largest(), node.grid.axis(1).largest()};
+  };
+  return matmul_tile_of_chunks(a.shape[0], a.shape[1], b.shape[1], local::itemsize(b.dtype), target_bytes, chunks(a),
+                               chunks(b));
+}
+
 NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk, local::Precision precision) {
   // c is (n, n) for a SYRK of b (k, n).
   const int nd = b->shape.size();
@@ -459,7 +469,8 @@ NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk, local::Precision p
   const int64_t itemsize = local::itemsize(b->dtype);
   const int64_t row_hint = syrk ? 0 : a->grid.axis(nd - 2).largest();
   const MatMulTile tile =
-      matmul_tile(m, k, n, itemsize, target(), row_hint, /*inner_hint=*/0, matmul_unit(chunk_policy().device));
+      product_tile_of_chunks(*a, *b, syrk, target())
+          .value_or(matmul_tile(m, k, n, itemsize, target(), row_hint, 0, matmul_unit(chunk_policy().device)));
   Dims chunk = Dims::filled(nd, 1);
   chunk[nd - 2] = tile.m, chunk[nd - 1] = tile.n;
   // Many small products share a chunk.

@@ -159,17 +159,26 @@ int64_t fit_to_hint(int64_t extent, int64_t most, int64_t hint) {
   return (hint - 1) / parts + 1;
 }
 
+struct SquareTile {
+  explicit SquareTile(int64_t target) : elements(std::max<int64_t>(target, 1)) {
+    while (edge * edge * 4 <= elements) edge *= 2;
+  }
+  // An axis of up to two tile edges stays whole (so that a covariance of 2048 columns is one tile): at most four
+  // targets.
+  bool holds(int64_t extent) const { return extent <= 2 * edge; }
+
+  int64_t elements;
+  int64_t edge = 1;  // a power of two
+};
+
 }  // namespace
 
 MatMulTile matmul_tile(int64_t m, int64_t k, int64_t n, int64_t itemsize, int64_t target_bytes, int64_t row_hint,
                        int64_t inner_hint, int64_t unit) {
   m = std::max<int64_t>(m, 1), k = std::max<int64_t>(k, 1), n = std::max<int64_t>(n, 1);
-  const int64_t elements = std::max<int64_t>(target_bytes / itemsize, 1);
-  int64_t edge = 1;  // of a square tile: a power of two
-  while (edge * edge * 4 <= elements) edge *= 2;
-  // An axis of up to two tile edges stays whole (so that a covariance of 2048 columns is one tile): at most four
-  // targets.
-  auto whole = [&](int64_t extent) { return extent <= 2 * edge; };
+  const SquareTile square(target_bytes / itemsize);
+  const int64_t elements = square.elements, edge = square.edge;
+  const auto whole = [&](int64_t extent) { return square.holds(extent); };
   MatMulTile tile{whole(m) ? m : edge, whole(k) ? k : edge, whole(n) ? n : edge};
   // The one long axis takes what the other two leave of the target.
   if (whole(m) && whole(n) && !whole(k))
@@ -187,6 +196,21 @@ MatMulTile matmul_tile(int64_t m, int64_t k, int64_t n, int64_t itemsize, int64_
     if (!whole(k)) tile.k = fit(k, inner_hint);
   }
   return tile;
+}
+
+std::optional<MatMulTile> matmul_tile_of_chunks(int64_t m, int64_t k, int64_t n, int64_t itemsize, int64_t target_bytes,
+                                                const MatMulChunks& a, const MatMulChunks& b) {
+  const SquareTile square(target_bytes / itemsize);
+  // The chunk of the large operand, and the extent of the axis that it lacks.
+  const auto fits = [&](const MatMulChunks& chunk, int64_t other) {
+    constexpr int64_t kFew = 4;
+    const int64_t size = chunk.rows * chunk.columns, beside = std::max(chunk.rows, chunk.columns) * other;
+    return size >= square.elements / kFew && std::max(size, beside) <= square.elements * kFew;
+  };
+  const bool long_m = !square.holds(m), long_k = !square.holds(k), long_n = !square.holds(n);
+  if (long_m && long_k && !long_n && fits(a, n)) return MatMulTile{a.rows, a.columns, std::max<int64_t>(n, 1)};
+  if (long_k && long_n && !long_m && fits(b, m)) return MatMulTile{std::max<int64_t>(m, 1), b.rows, b.columns};
+  return std::nullopt;
 }
 
 int64_t largest_chunk_bytes(const Grid& grid, int64_t itemsize) { return chunk_bytes(grid.largest(), itemsize); }

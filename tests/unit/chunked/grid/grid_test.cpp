@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <optional>
+
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/base/error.h"
 
@@ -125,6 +128,27 @@ TEST(MatMulTile, OneLongAxisTakesWhatIsLeft) {
   const MatMulTile square = matmul_tile(100000, 100000, 100000, 8, kCpuChunkBytes);
   EXPECT_EQ(square.m, 1024);
   EXPECT_EQ(square.n, 1024);
+}
+
+TEST(MatMulTile, OneLargeOperandIsReadInItsChunks) {
+  constexpr int64_t kLong = 100'000, kTarget = kCpuChunkBytes;
+  const MatMulChunks rows{20, kLong}, columns{kLong, 20}, none{};
+  const auto expect = [](const std::optional<MatMulTile>& tile, int64_t m, int64_t k, int64_t n) {
+    ASSERT_TRUE(tile);
+    EXPECT_EQ(tile->m, m);
+    EXPECT_EQ(tile->k, k);
+    EXPECT_EQ(tile->n, n);
+  };
+  expect(matmul_tile_of_chunks(kLong, kLong, 60, 8, kTarget, rows, {2000, 60}), 20, kLong, 60);
+  expect(matmul_tile_of_chunks(kLong, kLong, 60, 8, kTarget, columns, none), kLong, 20, 60);
+  expect(matmul_tile_of_chunks(60, kLong, kLong, 8, kTarget, none, rows), 60, 20, kLong);
+  expect(matmul_tile_of_chunks(kLong, kLong, 1, 8, kTarget, {1000, 1000}, none), 1000, 1000, 1);
+  // Two large ones or none; small chunks, large ones, none; a long piece of the small operand beside each.
+  for (const auto& [m, k, n] : {std::array<int64_t, 3>{kLong, kLong, kLong}, {kLong, 100, 60}, {60, kLong, 60}})
+    EXPECT_FALSE(matmul_tile_of_chunks(m, k, n, 8, kTarget, rows, rows)) << m << ' ' << k << ' ' << n;
+  for (const MatMulChunks& chunks : {MatMulChunks{2, kLong}, {100, kLong}, none})
+    EXPECT_FALSE(matmul_tile_of_chunks(kLong, kLong, 60, 8, kTarget, chunks, none)) << chunks.rows;
+  EXPECT_FALSE(matmul_tile_of_chunks(kLong, kLong, 600, 8, kTarget, rows, none));
 }
 
 TEST(MatMulTile, OnGpusCutsAreFollowedWhereTheyAreMultiplesOfAUnit) {
