@@ -1,4 +1,4 @@
-// What chunked arrays give beside what local ones give, on the kinds of devices that every machine has.
+// What chunked arrays give beside what local ones give, on every kind of device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,8 +6,10 @@
 #include <string>
 
 #include "quarry/chunked/api/quarry.h"
+#include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::testing {
 
@@ -23,8 +25,8 @@ inline void expect_same(const Array& got, const local::NdArray& expected, const 
       << what << ": signs of zeros";
 }
 
-// Tests on the CPU and the emulated device, in a Runtime of their own.
-class OnCpuAndEmulated : public ::testing::TestWithParam<local::DeviceKind> {
+// Tests in a Runtime of their own.
+class OnDeviceKinds : public ::testing::TestWithParam<local::DeviceKind> {
  protected:
   static bool on_cpu() { return GetParam() == local::DeviceKind::cpu; }
   static RuntimeOptions options(const char* memory) {
@@ -37,8 +39,7 @@ class OnCpuAndEmulated : public ::testing::TestWithParam<local::DeviceKind> {
   }
 };
 
-#define QUARRY_ON_CPU_AND_EMULATED(fixture)                                                                      \
-  INSTANTIATE_TEST_SUITE_P(All, fixture, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated), \
-                           [](const auto& info) { return std::string(local::name(info.param)); });
+// Chunks that aim at so many bytes, on the Runtime's kind of device.
+inline ChunkPolicyScope small_chunks(int64_t bytes) { return ChunkPolicyScope({chunk_policy().device, {}, bytes}); }
 
 }  // namespace quarry::testing

@@ -14,6 +14,21 @@
 
 namespace quarry::test {
 
+// The kinds that this machine has.
+inline std::vector<local::DeviceKind> device_kinds() {
+  std::vector<local::DeviceKind> kinds{local::DeviceKind::cpu, local::DeviceKind::emulated};
+  if (local::available(local::DeviceKind::cuda)) kinds.push_back(local::DeviceKind::cuda);
+  return kinds;
+}
+
+#define QUARRY_SKIP_ON_CUDA(why) \
+  if (GetParam() == ::quarry::local::DeviceKind::cuda) GTEST_SKIP() << (why)
+
+// A suite over these kinds, whose fixture may begin with a Runtime of the parameter.
+#define QUARRY_ON_DEVICE_KINDS(fixture)                                                       \
+  INSTANTIATE_TEST_SUITE_P(All, fixture, ::testing::ValuesIn(::quarry::test::device_kinds()), \
+                           [](const auto& info) { return std::string(::quarry::local::name(info.param)); })
+
 // New arrays live on the device of the parameter.
 class OnDevice : public ::testing::TestWithParam<local::DeviceKind> {
  protected:

@@ -5,6 +5,7 @@
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/hdf5_file.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/operator_rows.h"
 #include "tests/support/runtime_on.h"
 #include "tests/support/temp_dir.h"
@@ -107,8 +108,7 @@ TEST_P(Diagonals, OfDiagonalsAndOfNaN) {
   EXPECT_EQ(diagonal(eye(5, 5), 0).to_host().to_string(), "[1. 1. 1. 1. 1.]");
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Diagonals, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(Diagonals);
 
 }  // namespace
 }  // namespace quarry

@@ -10,6 +10,7 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "tests/support/krylov_rows.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/runtime_on.h"
 
 namespace quarry::sparse::linalg {
@@ -31,8 +32,7 @@ class Spectra : public ::testing::TestWithParam<local::DeviceKind> {
   }
   const Runtime runtime_{testing::runtime_on(GetParam())};
 };
-INSTANTIATE_TEST_SUITE_P(All, Spectra, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(Spectra);
 
 template <class Error, class F>
 std::string message_of(const F& call) {

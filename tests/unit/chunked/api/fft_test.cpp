@@ -9,7 +9,9 @@
 #include "quarry/chunked/expr/node.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/local.h"
+#include "tests/support/chunked_values.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/runtime_on.h"
 
 namespace quarry {
@@ -50,12 +52,11 @@ class Fourier : public ::testing::TestWithParam<local::DeviceKind> {
  protected:
   const Runtime runtime_{testing::runtime_on(GetParam())};
 };
-INSTANTIATE_TEST_SUITE_P(All, Fourier, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(Fourier);
 
 TEST_P(Fourier, AxesThatFitAChunkAreTransformedTogether) {
   const NdArray x = numbers({6, 10, 8});
-  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 10 * 8 * 16});
+  const ChunkPolicyScope small = testing::small_chunks(10 * 8 * 16);
   const Array all = fft::fftn(cut(x, {2, 3, 4}));
   EXPECT_EQ(stages_of(all).names, (std::vector<std::string>{"fft.fft", "fft.fft"}));
   EXPECT_LE(stages_of(all).largest_bytes, 10 * 8 * 16);
@@ -71,7 +72,7 @@ TEST_P(Fourier, AxesThatFitAChunkAreTransformedTogether) {
 
 TEST_P(Fourier, OtherAxesAreCutWithinTheUsualBytes) {
   const NdArray x = numbers({64, 48});
-  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 64 * 16 * 4});
+  const ChunkPolicyScope small = testing::small_chunks(64 * 16 * 4);
   const Array columns = fft::fft(cut(x, {5, 48}), none, 0);
   EXPECT_EQ(columns.chunks().counts(), (Dims{1, 16}));
   expect_close(columns, local::fft::fft(x, none, 0));
@@ -81,6 +82,7 @@ TEST_P(Fourier, OtherAxesAreCutWithinTheUsualBytes) {
 }
 
 TEST_P(Fourier, OneChunkHasTheBitsOfLocalArrays) {
+  QUARRY_SKIP_ON_CUDA("the local arrays are on the CPU");
   const NdArray x = numbers({30, 40}), z = x + numbers({30, 40}) * std::complex<double>(0, 1);
   const std::vector<std::pair<Array, NdArray>> pairs{
       {fft::fft2(Array::from_local(x)), local::fft::fft2(x)},
@@ -95,6 +97,7 @@ TEST_P(Fourier, OneChunkHasTheBitsOfLocalArrays) {
 
 // Whatever chunks its line is in, if it is no short one: so a budget may decide about them.
 TEST_P(Fourier, LinesHaveTheSameBitsInAnyChunks) {
+  QUARRY_SKIP_ON_CUDA("the local arrays are on the CPU");
   const auto same = [](const Array& chunked, const NdArray& local) {
     const NdArray got = chunked.to_host(), expected = local.copy();
     ASSERT_EQ(got.nbytes(), expected.nbytes());
@@ -123,7 +126,7 @@ TEST_P(Fourier, LinesHaveTheSameBitsInAnyChunks) {
 
 TEST_P(Fourier, SixteenBitFloats) {
   const NdArray x = numbers({6, 10}).astype(f16);
-  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 10 * 8});
+  const ChunkPolicyScope small = testing::small_chunks(10 * 8);
   for (const fft::Norm norm : {fft::Norm(), fft::Norm("ortho"), fft::Norm("forward")}) {
     expect_close(fft::irfft(cut(x, {2, 3}), none, 1, norm), local::fft::irfft(x, none, 1, norm), 2e-3);
     expect_close(fft::irfftn(cut(x, {2, 3}), none, none, norm), local::fft::irfftn(x, none, none, norm), 1e-5);
@@ -136,7 +139,7 @@ TEST_P(Fourier, SixteenBitFloats) {
 TEST_P(Fourier, LongLinesGoInFourSteps) {
   const int64_t n = 3000;
   const NdArray x = numbers({n}), z = x + numbers({n}) * std::complex<double>(0, 1);
-  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 1024});
+  const ChunkPolicyScope small = testing::small_chunks(1024);
   const Array spectrum = fft::fft(cut(z, {128}));
   EXPECT_GT(spectrum.chunks().count(), 40);
   EXPECT_LE(stages_of(spectrum).largest_bytes, 128 * 16);
@@ -172,7 +175,7 @@ TEST(FourierInLittleMemory, BothAxesAndLongLines) {
   RuntimeOptions options = testing::runtime_on(local::DeviceKind::cpu);
   options.memory = "4MiB";
   const Runtime runtime(options);
-  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 64 << 10});
+  const ChunkPolicyScope small = testing::small_chunks(64 << 10);
   const Array x = random::default_rng(3).normal(0., 1., {1024, 1024});
   expect_parseval(x, fft::fft2(x), x.size());
   const Array line = random::default_rng(4).normal(0., 1., {1 << 20});
@@ -192,7 +195,7 @@ TEST(FourierInLittleMemory, ChunksAreCutToFitTheBudget) {
 // A prime number of points has no factors: the line is one chunk.
 TEST_P(Fourier, LinesWithoutFactorsAreOneChunk) {
   const NdArray x = numbers({1009});
-  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 256});
+  const ChunkPolicyScope small = testing::small_chunks(256);
   const Array spectrum = fft::fft(cut(x, {16}));
   EXPECT_EQ(spectrum.chunks().count(), 1);
   expect_close(spectrum, local::fft::fft(x));

@@ -42,7 +42,7 @@ std::vector<NdArray> expected(const NdArray& keys, const NdArray& values) {
   return result;
 }
 
-class Grouping : public testing::OnCpuAndEmulated {
+class Grouping : public testing::OnDeviceKinds {
  protected:
   static void check(const NdArray& keys, const NdArray& values, const Array& cut_keys, const Array& cut_values,
                     const std::string& what) {
@@ -71,7 +71,7 @@ TEST_P(Grouping, ReducesTheValuesOfEachKey) {
     for (const DType dtype : {DType::float64, DType::int32, DType::float32, DType::bool_}) {
       const NdArray values = (rng.integers(0, 100, 500) - (dtype == DType::bool_ ? 0 : 50)).astype(dtype);
       for (const int64_t bytes : {200, 1 << 20}) {
-        const ChunkPolicyScope policy({chunk_policy().device, {}, bytes});
+        const ChunkPolicyScope policy = testing::small_chunks(bytes);
         check(key, values, testing::cut(Array::from_local(key).to_host(), random), testing::cut(values, random),
               std::string(local::name(dtype)) + " by " + local::name(key.dtype()) + ", " + std::to_string(bytes));
       }
@@ -81,7 +81,7 @@ TEST_P(Grouping, ReducesTheValuesOfEachKey) {
 
 TEST_P(Grouping, OfSeveralKeys) {
   const Runtime runtime(options("64MiB"));
-  const ChunkPolicyScope policy({chunk_policy().device, {}, 256});
+  const ChunkPolicyScope policy = testing::small_chunks(256);
   auto rng = local::default_rng(6);
   const NdArray a = rng.integers(0, 5, 400), b = rng.integers(0, 7, 400), values = rng.integers(0, 100, 400);
   const Grouped got = group_reduce({Array::from_local(b).rechunk({30}), Array::from_local(a).rechunk({45})},
@@ -122,7 +122,7 @@ TEST_P(Grouping, OfMoreThanMemory) {
   for (const char* memory : {"2MiB", "100MiB"}) {
     {
       const Runtime runtime(options(memory));
-      const ChunkPolicyScope policy({chunk_policy().device, {}, 128 << 10});
+      const ChunkPolicyScope policy = testing::small_chunks(128 << 10);
       const Grouped got = group_reduce({arrays.open("keys")}, arrays.open("values"), {GroupOp::sum, GroupOp::max});
       arrays.expect(got.keys[0], local::arange(n), memory);
       arrays.expect(got.results[0], wanted, memory);
@@ -139,7 +139,7 @@ TEST(GroupingErrors, NameTheShapes) {
   EXPECT_THROW(group_reduce({ones({2, 2})}, ones({2, 2}), {GroupOp::sum}), local::InvalidArgument);
 }
 
-QUARRY_ON_CPU_AND_EMULATED(Grouping)
+QUARRY_ON_DEVICE_KINDS(Grouping);
 
 }  // namespace
 }  // namespace quarry

@@ -11,7 +11,9 @@
 #include "quarry/chunked/expr/node.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/local.h"
+#include "tests/support/chunked_values.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/runtime_on.h"
 
 namespace quarry {
@@ -45,15 +47,14 @@ class Matrices : public ::testing::TestWithParam<local::DeviceKind> {
  protected:
   const Runtime runtime_{testing::runtime_on(GetParam())};
 };
-INSTANTIATE_TEST_SUITE_P(All, Matrices, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(Matrices);
 
 TEST_P(Matrices, StacksKeepTheirChunks) {
   const NdArray x = numbers({12, 5, 5});
   EXPECT_EQ(linalg::inv(cut(x, {5, 5, 5})).chunks().counts(), (Dims{3, 1, 1}));
   EXPECT_EQ(linalg::det(cut(x, {5, 5, 5})).chunks().counts(), (Dims{3}));
   // Matrices that are cut become whole; chunks stay within the usual bytes.
-  const ChunkPolicyScope small({.chunks = {}, .target_bytes = 3 * 5 * 5 * 8});
+  const ChunkPolicyScope small = testing::small_chunks(3 * 5 * 5 * 8);
   const Array inverse = linalg::inv(cut(x, {12, 5, 2}));
   EXPECT_EQ(inverse.chunks().axis(1).count() * inverse.chunks().axis(2).count(), 1);
   EXPECT_LE(inverse.chunks().axis(0).largest(), 6);
@@ -75,7 +76,25 @@ TEST_P(Matrices, ProductsOfKeptArraysHaveTheSameBits) {
   }
 }
 
+// A matrix that is multiplied by a few columns or rows is not copied, whichever way its chunks lie.
+TEST_P(Matrices, NarrowProductsReadAMatrixInItsChunks) {
+  const ChunkPolicyScope small = testing::small_chunks(4 << 10);
+  const NdArray whole = numbers({60, 80}), few = numbers({80, 3}), left = numbers({60, 2}), vector = numbers({80});
+  for (const Array& x : {Array::from_local(whole).persist(), Array::from_local(whole.T().copy()).persist().T()}) {
+    const std::pair<Array, NdArray> products[] = {
+        {matmul(x, Array::from_local(few)), local::matmul(whole, few)},
+        {matmul(x.T(), Array::from_local(left)), local::matmul(whole.T(), left)},
+        {matmul(Array::from_local(left).T(), x), local::matmul(left.T(), whole)},
+        {matmul(x, Array::from_local(vector)), local::matmul(whole, vector)}};
+    for (const auto& [product, expected] : products) {
+      EXPECT_THAT(explain(product), ::testing::Not(HasSubstr("rechunk"))) << explain(product);
+      expect_close(product, expected);
+    }
+  }
+}
+
 TEST_P(Matrices, OneMatrixHasTheBitsOfLocalArrays) {
+  QUARRY_SKIP_ON_CUDA("the local arrays are on the CPU");
   const NdArray x = numbers({60, 40}), square = numbers({50, 50});
   const auto [u, s, vh] = linalg::svd(cut(x, {17, 11}));
   const auto expected = local::linalg::svd(x);

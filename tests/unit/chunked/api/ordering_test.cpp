@@ -30,8 +30,6 @@ using ::testing::ThrowsMessage;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // So few bytes to a chunk that small arrays are cut into many runs.
-ChunkPolicyScope little(int64_t bytes) { return ChunkPolicyScope({chunk_policy().device, {}, bytes}); }
-
 const std::vector<DType>& dtypes() {
   static const std::vector<DType> all{DType::bool_,   DType::int8,    DType::uint16,    DType::int32,
                                       DType::uint64,  DType::float16, DType::bfloat16,  DType::float32,
@@ -65,7 +63,7 @@ std::vector<std::pair<std::string, NdArray>> hard(const local::Ints& shape, DTyp
   return all;
 }
 
-class Ordering : public testing::OnCpuAndEmulated {
+class Ordering : public testing::OnDeviceKinds {
  protected:
   // Fewer on the pretended device, which waits a little for each call.
   static std::vector<std::pair<std::string, NdArray>> hard(const local::Ints& shape, DType dtype) {
@@ -79,12 +77,13 @@ class Ordering : public testing::OnCpuAndEmulated {
 };
 
 TEST_P(Ordering, SortsAnyDtypeAndData) {
+  QUARRY_SKIP_ON_CUDA("a GPU sorts lines of these lengths whole");
   const Runtime runtime(options("64MiB"));
   std::mt19937 random(1);
   for (const DType dtype : on_cpu() ? dtypes() : std::vector<DType>{DType::float32, DType::complex128}) {
     for (const auto& [name, x] : hard(on_cpu() ? 2000 : 600, dtype)) {
       const Array cut = testing::cut(x, random);
-      const ChunkPolicyScope policy = little(100 * local::itemsize(dtype) / (on_cpu() ? 1 : 2));
+      const ChunkPolicyScope policy = testing::small_chunks(100 * local::itemsize(dtype) / (on_cpu() ? 1 : 2));
       const std::string what = name + ", " + local::name(dtype) + " of " + cut.repr();
       ASSERT_THAT(sort_method(cut), HasSubstr("sorted runs")) << what;
       expect_same(sort(cut), local::sort(x), "sort of " + what);
@@ -95,6 +94,7 @@ TEST_P(Ordering, SortsAnyDtypeAndData) {
 }
 
 TEST_P(Ordering, SortsLinesAlongAnyAxis) {
+  QUARRY_SKIP_ON_CUDA("a GPU sorts lines of these lengths whole");
   const Runtime runtime(options("64MiB"));
   std::mt19937 random(2);
   std::vector<Dims> shapes{{2, 300, 2}, {3, 500}};
@@ -102,7 +102,7 @@ TEST_P(Ordering, SortsLinesAlongAnyAxis) {
   for (const Dims& shape : shapes) {
     for (const auto& [name, x] : hard(local::Ints(shape), DType::float64)) {
       const Array cut = testing::cut(x, random);
-      const ChunkPolicyScope policy = little(256);
+      const ChunkPolicyScope policy = testing::small_chunks(256);
       const int axis = static_cast<int>(std::max_element(shape.begin(), shape.end()) - shape.begin());
       ASSERT_THAT(sort_method(cut, axis), HasSubstr("sorted runs"));
       expect_same(sort(cut, axis), local::sort(x, axis), name + cut.repr());
@@ -120,7 +120,7 @@ TEST_P(Ordering, MergesInLevels) {
   const Runtime runtime(options("64MiB"));
   for (const auto& [name, x] : hard(300, DType::float32)) {
     const Array cut = Array::from_local(x).rechunk({7});
-    const ChunkPolicyScope policy = little(24);
+    const ChunkPolicyScope policy = testing::small_chunks(24);
     const ordering::Layout layout = ordering::layout_of({.keys = {cut}});
     EXPECT_GT(layout.levels, on_cpu() ? 3 : 1);  // devices take longer runs
     expect_same(sort(cut), local::sort(x), name);
@@ -138,8 +138,9 @@ TEST_P(Ordering, NarrowElementsFitTheBudget) {
 }
 
 TEST_P(Ordering, GivesEqualChunks) {
+  QUARRY_SKIP_ON_CUDA("a GPU sorts lines of these lengths whole");
   const Runtime runtime(options("64MiB"));
-  const ChunkPolicyScope policy = little(800);
+  const ChunkPolicyScope policy = testing::small_chunks(800);
   const Array sorted = sort(Array::from_local(local::arange(1050.)).rechunk({1000}));
   EXPECT_EQ(sorted.chunks().axis(0), AxisChunks(1050, 96));
   const Array lines = sort(Array::from_local(local::arange(2100.).reshape(1050, 2)).rechunk({1000, 1}), 0);
@@ -149,7 +150,7 @@ TEST_P(Ordering, GivesEqualChunks) {
 
 TEST_P(Ordering, OfFewElementsOrNone) {
   const Runtime runtime(options("64MiB"));
-  const ChunkPolicyScope policy = little(8);
+  const ChunkPolicyScope policy = testing::small_chunks(8);
   for (const Dims& shape : {Dims{0}, Dims{1}, Dims{2}, Dims{0, 9}, Dims{9, 0}, Dims{1, 9}, Dims{9, 1}, Dims{17}}) {
     const NdArray x = local::remainder(local::arange(local::element_count(shape)) * 7, 5).reshape(shape);
     for (int axis = 0; axis < shape.size(); ++axis) {
@@ -163,7 +164,7 @@ TEST_P(Ordering, OfFewElementsOrNone) {
 
 TEST_P(Ordering, PartitionsOfLongLinesAreSorted) {
   const Runtime runtime(options("64MiB"));
-  const ChunkPolicyScope policy = little(512);
+  const ChunkPolicyScope policy = testing::small_chunks(512);
   const NdArray x = local::default_rng(1).normal(0, 1, 1000);
   const Array cut = Array::from_local(x).rechunk({90});
   expect_same(partition(cut, 300), local::sort(x), "partition");
@@ -177,7 +178,7 @@ TEST_P(Ordering, RowsByAKey) {
       local::where(local::arange(700) % 11 == 3, kNan, local::remainder(local::arange(700.) * 31, 17.0));
   const NdArray rows = local::arange(2100).reshape(700, 3);
   const NdArray order = local::argsort(key);
-  const ChunkPolicyScope policy = little(512);
+  const ChunkPolicyScope policy = testing::small_chunks(512);
   const Array cut = Array::from_local(rows).rechunk({50, 2});
   expect_same(sort_by(cut, Array::from_local(key)), local::take(rows, order, 0), "ascending");
   const NdArray falling = 699 - local::flip(local::argsort(local::flip(key)));
@@ -192,7 +193,7 @@ TEST_P(Ordering, LooksUpInTablesOfManyChunks) {
   for (const auto& [name, x] : hard(700, DType::float64)) {
     const NdArray table = local::sort(local::round(local::default_rng(8).normal(0, 20, 400)));
     const NdArray other = name == "zeros and NaN" ? local::sort(x) : table;  // all of them, and some
-    const ChunkPolicyScope policy = little(256);
+    const ChunkPolicyScope policy = testing::small_chunks(256);
     const Array cut = reshape(testing::cut(x, random), {70, 10}), sorted = Array::from_local(other).rechunk({30});
     const NdArray values = x.reshape({70, 10});
     for (const char* side : {"left", "right"})
@@ -212,7 +213,7 @@ TEST_P(Ordering, OfMoreThanMemory) {
   for (const char* memory : {"1500KiB", "2MiB", "3MiB", "200MiB"}) {
     {
       const Runtime runtime(options(memory));
-      const ChunkPolicyScope policy = little(128 << 10);
+      const ChunkPolicyScope policy = testing::small_chunks(128 << 10);
       arrays.expect(sort(arrays.open("x")), expected, memory);
       arrays.expect(argsort(arrays.open("x")), order, memory);
       EXPECT_LE(runtime.statistics().peak_device_bytes, runtime.memory_bytes());
@@ -222,18 +223,19 @@ TEST_P(Ordering, OfMoreThanMemory) {
 }
 
 TEST_P(Ordering, IsNamedByExplain) {
+  QUARRY_SKIP_ON_CUDA("a GPU sorts lines of these lengths whole");
   const Runtime runtime(options("64MiB"));
   const NdArray x = local::flip(local::arange(10000.));
   const Array cut = Array::from_local(x).rechunk({1000});
   EXPECT_THAT(sort_method(cut), HasSubstr("10,000 elements along axis 0: whole lines in a task"));
   EXPECT_THAT(explain(sort(cut)), ::testing::Not(HasSubstr("sort merge")));
-  const ChunkPolicyScope policy = little(8000);
+  const ChunkPolicyScope policy = testing::small_chunks(8000);
   const std::string runs = on_cpu() ? "10 sorted runs, 10 at a time" : "4 sorted runs, 4 at a time";
   EXPECT_THAT(sort_method(cut), HasSubstr(runs + " merged to 10 chunks, in 1 level"));
   EXPECT_THAT(explain(sort(cut)), HasSubstr("sort merge"));
 }
 
-QUARRY_ON_CPU_AND_EMULATED(Ordering)
+QUARRY_ON_DEVICE_KINDS(Ordering);
 
 }  // namespace
 }  // namespace quarry

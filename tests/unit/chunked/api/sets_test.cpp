@@ -85,7 +85,7 @@ NdArray numbers(const Dims& shape, DType dtype, uint64_t seed) {
   return (real + imag * std::complex<double>(0, 1)).astype(dtype);
 }
 
-class Sets : public testing::OnCpuAndEmulated {};
+class Sets : public testing::OnDeviceKinds {};
 
 TEST_P(Sets, DistinctElementsAreTheLocalOnesOnAnyChunks) {
   const Runtime runtime(options("64MiB"));
@@ -255,7 +255,7 @@ TEST(SetsErrors, AreTheLocalOnes) {
   EXPECT_THROW(unique(x[0][0], 0), local::IndexError);
 }
 
-QUARRY_ON_CPU_AND_EMULATED(Sets)
+QUARRY_ON_DEVICE_KINDS(Sets);
 
 }  // namespace
 }  // namespace quarry

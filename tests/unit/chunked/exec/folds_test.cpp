@@ -6,6 +6,7 @@
 #include "quarry/chunked/runtime/run.h"
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/operator_rows.h"
 #include "tests/support/runtime_on.h"
 #include "tests/support/temp_dir.h"
@@ -82,8 +83,7 @@ TEST_P(Folds, OfAMaskReadItsFileOnce) {
   EXPECT_EQ(runtime.statistics().read_bytes - summed, n * kItem);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Folds, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(Folds);
 
 }  // namespace
 }  // namespace quarry

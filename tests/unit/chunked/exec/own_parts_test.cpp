@@ -4,6 +4,7 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry {
 namespace {
@@ -74,8 +75,7 @@ TEST_P(OwnParts, ReshapesAndJoins) {
   EXPECT_TRUE(all_true(doubled == concatenate({expected_, expected_}, 1)));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OwnParts, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(OwnParts);
 
 }  // namespace
 }  // namespace quarry

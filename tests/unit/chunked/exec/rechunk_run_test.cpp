@@ -8,6 +8,7 @@
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/io/dataset.h"
 #include "quarry/local/base/error.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/random_grids.h"
 #include "tests/support/temp_dir.h"
 
@@ -31,8 +32,7 @@ RuntimeOptions options_for(local::DeviceKind device, int64_t memory) {
 }
 
 class Rechunk : public ::testing::TestWithParam<local::DeviceKind> {};
-INSTANTIATE_TEST_SUITE_P(All, Rechunk, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(Rechunk);
 
 TEST_P(Rechunk, AnyGridToAnyGridInThreeChunks) {
   const uint32_t seeds = GetParam() == local::DeviceKind::cpu ? 60 : 6;  // whose kernels take long to queue

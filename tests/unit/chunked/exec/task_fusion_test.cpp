@@ -12,6 +12,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/operator_rows.h"
 #include "tests/support/runtime_on.h"
 #include "tests/support/temp_dir.h"
@@ -301,8 +302,7 @@ TEST_P(TaskFusion, ReductionsOverSelectionsReadTheArrayWhereItLies) {
   EXPECT_EQ(sum(x[x < 0.]).to_host().item().as_double(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, TaskFusion, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(TaskFusion);
 
 }  // namespace
 }  // namespace quarry

@@ -10,6 +10,7 @@
 #include "quarry/local/local.h"
 #include "tests/support/cuts.h"
 #include "tests/support/evaluate.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/runtime_on.h"
 
 namespace quarry {
@@ -213,8 +214,7 @@ TEST_P(Assigned, RandomUpdatesMeanWhatTheyMeanOnWholeArrays) {
   EXPECT_GT(compared, 60);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Assigned, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(Assigned);
 
 TEST(Assignment, TheHandleNamesANewArray) {
   Array x = numbers(6, 4);

@@ -7,6 +7,7 @@
 
 #include "quarry/chunked/api/quarry.h"
 #include "quarry/local/base/error.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/runtime_on.h"
 
 namespace quarry {
@@ -35,8 +36,7 @@ class PeakMemory {
 };
 
 class HostValues : public ::testing::TestWithParam<local::DeviceKind> {};
-INSTANTIATE_TEST_SUITE_P(All, HostValues, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(HostValues);
 
 RuntimeOptions small_runtime(local::DeviceKind kind) {
   RuntimeOptions options = testing::runtime_on(kind, "48MiB");

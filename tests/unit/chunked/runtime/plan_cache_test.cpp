@@ -11,6 +11,7 @@
 #include "quarry/scheduler/executor.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/hdf5_file.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/random_expressions.h"
 #include "tests/support/runtime_on.h"
 #include "tests/support/temp_dir.h"
@@ -27,8 +28,7 @@ class KeptPlans : public ::testing::TestWithParam<local::DeviceKind> {
 
   Runtime runtime_{testing::runtime_on(GetParam())};
 };
-INSTANTIATE_TEST_SUITE_P(All, KeptPlans, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
-                         [](const auto& info) { return std::string(local::name(info.param)); });
+QUARRY_ON_DEVICE_KINDS(KeptPlans);
 
 NdArray numbers(const Dims& shape, int64_t seed) {
   return local::random::default_rng(seed).normal(0., 1., Ints(shape));
