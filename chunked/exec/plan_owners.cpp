@@ -41,9 +41,17 @@ Owners owners_of_inputs(const plan::Stage& stage) {
 
 Owners wanted(const plan::Stage& stage, const plan::Fused& /*fused*/) { return owners_of_inputs(stage); }
 Owners wanted(const plan::Stage& /*stage*/, const plan::Assemble& /*assemble*/) { return Owners::blocks(); }
-Owners wanted(const plan::Stage& stage, const plan::MatMul& /*product*/) {
+Owners wanted(const plan::Stage& stage, const plan::MatMul& product) {
   // The products of a stack are many already.
-  return stage.grid.ndim() == 2 ? Owners::cyclic(0, 0) : Owners::blocks();
+  if (stage.grid.ndim() != 2) return Owners::blocks();
+  // Of a large matrix and a few columns or rows: tiles are made where the matrix is, if that is in blocks of whole rows
+  // of chunks, or of columns that are not cut.
+  const auto in_blocks = [](const plan::Input& input) { return owners_of(input.array).kind == Owners::Kind::blocks; };
+  const int64_t rows = stage.grid.axis(0).count(), columns = stage.grid.axis(1).count();
+  if (!product.syrk && columns == 1 && rows > 1 && in_blocks(product.a)) return Owners::blocks();
+  if (!product.syrk && rows == 1 && columns > 1 && product.b.grid.axis(0).count() == 1 && in_blocks(product.b))
+    return Owners::blocks();
+  return Owners::cyclic(0, 0);
 }
 Owners wanted(const plan::Stage& /*stage*/, const plan::Applied& applied) {
   return applied.one_chunk || applied.call.outputs.empty() ? Owners::blocks() : applied.call.outputs[0].owners;
