@@ -41,17 +41,9 @@ Owners owners_of_inputs(const plan::Stage& stage) {
 
 Owners wanted(const plan::Stage& stage, const plan::Fused& /*fused*/) { return owners_of_inputs(stage); }
 Owners wanted(const plan::Stage& /*stage*/, const plan::Assemble& /*assemble*/) { return Owners::blocks(); }
-Owners wanted(const plan::Stage& stage, const plan::MatMul& product) {
+Owners wanted(const plan::Stage& stage, const plan::MatMul& /*product*/) {
   // The products of a stack are many already.
-  if (stage.grid.ndim() != 2) return Owners::blocks();
-  // Of a large matrix and a few columns or rows: tiles are made where the matrix is, if that is in blocks of whole rows
-  // of chunks, or of columns that are not cut.
-  const auto in_blocks = [](const plan::Input& input) { return owners_of(input.array).kind == Owners::Kind::blocks; };
-  const int64_t rows = stage.grid.axis(0).count(), columns = stage.grid.axis(1).count();
-  if (!product.syrk && columns == 1 && rows > 1 && in_blocks(product.a)) return Owners::blocks();
-  if (!product.syrk && rows == 1 && columns > 1 && product.b.grid.axis(0).count() == 1 && in_blocks(product.b))
-    return Owners::blocks();
-  return Owners::cyclic(0, 0);
+  return stage.grid.ndim() == 2 ? Owners::cyclic(0, 0) : Owners::blocks();
 }
 Owners wanted(const plan::Stage& /*stage*/, const plan::Applied& applied) {
   return applied.one_chunk || applied.call.outputs.empty() ? Owners::blocks() : applied.call.outputs[0].owners;
@@ -73,6 +65,7 @@ void settle_owners(plan::Plan& plan, const Ownership& ranks, const OwnerOptions&
   for (plan::Stage& stage : plan.stages) {
     for (plan::Input* input : stage.reads()) settle(input->array);
     Owners owners = std::visit([&](const auto& work) { return wanted(stage, work); }, stage.work);
+    if (tiles_follow_an_operand(stage, ranks)) owners = Owners::blocks();
     if (options.all) owners = *options.all;
     // Sums over chunks, and tiles, are made in one place.
     const auto* applied = std::get_if<plan::Applied>(&stage.work);

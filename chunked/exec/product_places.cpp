@@ -78,6 +78,19 @@ Region product_box(const Grid& tiles, const AxisChunks& steps, int64_t tile, int
   return box;
 }
 
+bool tiles_follow_an_operand(const plan::Stage& stage, const Ownership& ranks) {
+  const auto* product = std::get_if<plan::MatMul>(&stage.work);
+  if (product == nullptr || product->syrk || stage.grid.ndim() != 2 || stage.grid.count() < ranks.ranks()) return false;
+  // All ranks read the other operand: less than layers would save, which move the large one.
+  const auto follows = [&](const plan::Input& large, const plan::Input& small) {
+    return owners_of(large.array).kind == Owners::Kind::blocks &&
+           local::element_count(large.shape) >= ranks.ranks() * local::element_count(small.shape);
+  };
+  const bool one_column = stage.grid.axis(1).count() == 1, one_row = stage.grid.axis(0).count() == 1;
+  return (one_column && follows(product->a, product->b)) ||
+         (one_row && product->b.grid.axis(0).count() == 1 && follows(product->b, product->a));
+}
+
 plan::MatMul::Ranks choose_product_ranks(const plan::Stage& stage, const Ownership& ranks, int64_t memory_bytes,
                                          int layers) {
   constexpr double kMuchLess = 0.9;  // of the bytes: sums are kept to the end, and ranks wait for each other there
@@ -88,7 +101,7 @@ plan::MatMul::Ranks choose_product_ranks(const plan::Stage& stage, const Ownersh
   const int rows = stage.owners.rows, columns = stage.owners.columns;
   plan::MatMul::Ranks best;
   if (in_rows) best = {rows, columns, 1};
-  const int along_k = layers == 0 ? ranks_along_k(stage, ranks) : 0;
+  const int along_k = layers == 0 && !tiles_follow_an_operand(stage, ranks) ? ranks_along_k(stage, ranks) : 0;
   if (along_k > 0) best = {1, 1, along_k, /*along_k=*/true};
   const ProductPlaces places(stage, ranks, best);
   const int64_t segments = places.tree().segments();

@@ -24,6 +24,11 @@ AxisChunks product_steps(const plan::MatMul& product);
 // In a product's space, the box of a tile with chunk `k` along `axis`.
 Region product_box(const Grid& tiles, const AxisChunks& steps, int64_t tile, int64_t k, int axis);
 
+// Whether a stage is a product of a large matrix and a few columns or rows whose tiles in blocks are where the matrix
+// is: that is in blocks of whole rows of chunks, or of columns that are not cut, it is larger than the other operand
+// times the number of ranks, and every rank has tiles. The owners of what the stage reads are settled.
+bool tiles_follow_an_operand(const plan::Stage& stage, const Ownership& ranks);
+
 // The way that is taken, the same on every rank: with few tiles along k, unless owners of tiles are as many ranks and
 // receive less; layers where ranks receive much less by them, none has much more to do, and its sums are a small part
 // of `memory_bytes` (0: no limit). `layers`: so many, where the owners of tiles can be divided so; 0: as many as are

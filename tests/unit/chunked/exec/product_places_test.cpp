@@ -116,6 +116,20 @@ TEST(ProductPlaces, LayersAreChosenWhereRanksReceiveMuchLess) {
   }
 }
 
+// A large matrix stays where it is, and what it is multiplied by goes to all ranks.
+TEST(ProductPlaces, NarrowProductsAreWhereTheMatrixIs) {
+  constexpr int64_t kLong = 256, kShort = 8, kNarrow = kLong * kShort * 8;
+  for (const int ranks : {2, 4, 7, 16}) {
+    SCOPED_TRACE(::testing::Message() << ranks << " ranks");
+    const auto product = product_of(kLong, kLong, kShort, Ownership(ranks));
+    EXPECT_FALSE(product->work().ranks.along_k);
+    EXPECT_EQ(product->stage->owners, Owners::blocks());
+    EXPECT_LE(fetched_bytes(*product), ranks * kNarrow + (ranks - 1) * kNarrow);  // and chunks of rows that are shared
+  }
+  // Fewer tiles than ranks.
+  EXPECT_NE(product_of(16, 4096, kShort, Ownership(8))->stage->owners, Owners::blocks());
+}
+
 TEST(ProductPlaces, LayersAreNotChosenWhereTheyDoNotFit) {
   const auto layers = [](const auto&... args) { return product_of(args...)->work().ranks.layers; };
   // Flat: sums are more than operands.
