@@ -28,13 +28,11 @@ void add_fields(std::vector<local::Operand>& operands, size_t& count, const Aggr
   }
 }
 
-// Makes what a batch hands out an elementwise launch over `elements`.
-void clear(local::Launch& launch, int64_t elements) {
+// The space of a launch: one axis of `elements`.
+void set_space(local::Launch& launch, int64_t elements) {
   launch.shape.resize(1);
   launch.shape[0] = elements;
   launch.index_offset.resize(0);
-  launch.reduce_axes = 0;
-  launch.states.clear();
 }
 
 // The states in blocks, each of one or several behind each other.
@@ -139,7 +137,7 @@ int64_t StateMerger::scratch_bytes(int64_t elements, int64_t states) {
   for (int64_t done = 0; done < states;) {
     const int64_t merged = done == 0 ? std::min(states, most_) : std::min(states - done, most_ - 1) + 1;
     local::Launch launch;
-    clear(launch, elements);
+    set_space(launch, elements);
     size_t inputs = 0, outputs = 0;
     for (int64_t s = 0; s < merged; ++s) add_fields(launch.inputs, inputs, layout, nullptr);
     add_fields(launch.outputs, outputs, layout, nullptr);
@@ -159,8 +157,8 @@ void StateMerger::merge(std::span<const Result> results, const AggregateLayout& 
     const size_t more = std::min(count - done, most);
     for (size_t r = 0; r < results.size(); ++r) {
       void* const result = results[r].state;
-      local::Launch& launch = batch.add(*results[r].context);
-      clear(launch, elements);
+      local::Launch& launch = batch.add_elementwise(*results[r].context);
+      set_space(launch, elements);
       size_t inputs = 0, outputs = 0;
       if (done > 0) add_fields(launch.inputs, inputs, layout, result);
       for (size_t s = done; s < done + more; ++s) add_fields(launch.inputs, inputs, layout, states[r * count + s]);
@@ -222,7 +220,7 @@ FinalizeBody::FinalizeBody(const plan::Stage& stage, const local::Device& device
 std::string FinalizeBody::name(int64_t index) const { return fmt::format("finalize {}[{}]", stage_.label, index); }
 
 void FinalizeBody::fill(local::Launch& launch, size_t output, int64_t elements, void* states, void* result) const {
-  clear(launch, elements);
+  set_space(launch, elements);
   size_t inputs = 0;
   add_fields(launch.inputs, inputs, AggregateLayout(fused_.program, elements), states,
              fused_.reductions[output].reduction);
@@ -244,7 +242,7 @@ void FinalizeBody::run_batch(std::span<scheduler::TaskRun* const> runs) {
   Batch& batch = Batch::mine();
   for (size_t o = 0; o < finalize_.size(); ++o) {
     for (const scheduler::TaskRun* run : runs) {
-      fill(batch.add(run->context), o, elements_(run->index), run->inputs[0].data, run->outputs[o].data);
+      fill(batch.add_elementwise(run->context), o, elements_(run->index), run->inputs[0].data, run->outputs[o].data);
     }
     batch.run(finalize_[o]);
   }
@@ -254,7 +252,7 @@ void FinalizeBody::run_on(void* states, int64_t index, std::span<const scheduler
                           const local::ExecContext& context) const {
   Batch& batch = Batch::mine();
   for (size_t o = 0; o < finalize_.size(); ++o) {
-    fill(batch.add(context), o, elements_(index), states, results[o].data);
+    fill(batch.add_elementwise(context), o, elements_(index), states, results[o].data);
     batch.run(finalize_[o]);
   }
 }

@@ -17,6 +17,13 @@ local::Launch& Batch::add(const local::ExecContext& context) {
   return launches_[size_++];
 }
 
+local::Launch& Batch::add_elementwise(const local::ExecContext& context) {
+  local::Launch& launch = add(context);
+  launch.reduce_axes = 0;
+  launch.states.clear();
+  return launch;
+}
+
 void Batch::run(const local::Program& program) {
   local::engine(contexts_[0].device).run_each(program, {launches_.data(), size_}, {contexts_.data(), size_});
   size_ = 0;

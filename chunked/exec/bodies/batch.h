@@ -17,6 +17,8 @@ class Batch {
   static Batch& mine();
   // The next launch, of unspecified content, until another one is added; and the one before it.
   local::Launch& add(const local::ExecContext& context);
+  // The same where nothing is reduced: the content, but for what a reduction has, is not specified.
+  local::Launch& add_elementwise(const local::ExecContext& context);
   const local::Launch* before() const { return size_ > 1 ? &launches_[size_ - 2] : nullptr; }
   size_t size() const { return size_; }
   // Runs them and is empty again.

@@ -486,9 +486,6 @@ local::Launch& FusedBody::add(Batch& batch, int64_t chunk, std::span<const sched
 void FusedBody::lay_out(local::Launch& launch, int64_t chunk, const Dims& start, const Dims& count,
                         std::span<const scheduler::BlockView> outputs) const {
   const Region whole = stage_.grid.chunk(chunk);
-  // The launch before may have been one of a reduction.
-  launch.reduce_axes = 0;
-  launch.states.clear();
   launch.shape = count;
   launch.index_offset = start;
   launch.outputs.resize(fused_.program.outputs().size());
@@ -507,7 +504,7 @@ void FusedBody::lay_out(local::Launch& launch, int64_t chunk, const Dims& start,
 }
 
 void FusedBody::add_cell(Batch& batch, const scheduler::TaskRun& run, const Cells& cells, size_t box) const {
-  local::Launch& launch = batch.add(run.context);
+  local::Launch& launch = batch.add_elementwise(run.context);
   lay_out(launch, run.index, cells.boxes[box].start, cells.boxes[box].count, run.outputs);
   launch.inputs.resize(slot_views_.size());
   for (size_t slot = 0; slot < slot_views_.size(); ++slot) {
@@ -520,7 +517,7 @@ void FusedBody::add_cell(Batch& batch, const scheduler::TaskRun& run, const Cell
 void FusedBody::add_parts(Batch& batch, const scheduler::TaskRun& run) const {
   std::span<const scheduler::BlockView> blocks = run.inputs;
   for (const Region& part : parts(run.index)) {
-    local::Launch& launch = batch.add(run.context);
+    local::Launch& launch = batch.add_elementwise(run.context);
     lay_out(launch, run.index, part.start, part.count, run.outputs);
     launch.inputs.clear();
     for (int slot = 0; slot < fused_.program.inputs(); ++slot) {
