@@ -449,28 +449,29 @@ NodePtr rechunk(const NodePtr& arg, const Grid& grid) {
   return make(Rechunk{below}, below->shape, below->dtype, grid, below->generated, true);
 }
 
-std::optional<MatMulTile> product_tile_of_chunks(const Node& a, const Node& b, bool syrk, int64_t target_bytes) {
-  if (syrk || b.shape.size() != 2) return std::nullopt;
-  const auto chunks = [](const Node& node) {
-    if (node.generated) return MatMulChunks{};
-    return MatMulChunks{node.grid.axis(0).largest(), node.grid.axis(1).largest()};
-  };
-  return matmul_tile_of_chunks(a.shape[0], a.shape[1], b.shape[1], local::itemsize(b.dtype), target_bytes, chunks(a),
-                               chunks(b));
+MatMulTile product_tile(const Node& a, const Node& b, bool syrk, local::DeviceKind device, int64_t target_bytes,
+                        int64_t inner_hint) {
+  const int nd = b.shape.size();
+  const int64_t k = b.shape[nd - 2], n = b.shape[nd - 1], m = syrk ? n : a.shape[nd - 2];
+  const int64_t itemsize = local::itemsize(b.dtype);
+  if (!syrk && nd == 2) {
+    const auto chunks = [](const Node& node) {
+      if (node.generated) return MatMulChunks{};
+      return MatMulChunks{node.grid.axis(0).largest(), node.grid.axis(1).largest()};
+    };
+    if (const auto tile = matmul_tile_of_chunks(m, k, n, itemsize, target_bytes, chunks(a), chunks(b))) return *tile;
+  }
+  const int64_t row_hint = syrk ? 0 : a.grid.axis(nd - 2).largest();
+  return matmul_tile(m, k, n, itemsize, target_bytes, row_hint, inner_hint, matmul_unit(device));
 }
 
 NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk, local::Precision precision) {
   // c is (n, n) for a SYRK of b (k, n).
   const int nd = b->shape.size();
   Dims shape = b->shape;
-  const int64_t k = b->shape[nd - 2], n = b->shape[nd - 1];
-  const int64_t m = syrk ? n : a->shape[nd - 2];
-  shape[nd - 2] = m;
+  shape[nd - 2] = syrk ? shape[nd - 1] : a->shape[nd - 2];
   const int64_t itemsize = local::itemsize(b->dtype);
-  const int64_t row_hint = syrk ? 0 : a->grid.axis(nd - 2).largest();
-  const MatMulTile tile =
-      product_tile_of_chunks(*a, *b, syrk, target())
-          .value_or(matmul_tile(m, k, n, itemsize, target(), row_hint, 0, matmul_unit(chunk_policy().device)));
+  const MatMulTile tile = product_tile(*a, *b, syrk, chunk_policy().device, target(), /*inner_hint=*/0);
   Dims chunk = Dims::filled(nd, 1);
   chunk[nd - 2] = tile.m, chunk[nd - 1] = tile.n;
   // Many small products share a chunk.

@@ -54,8 +54,10 @@ NodePtr transpose(const NodePtr& arg, std::span<const int64_t> axes);  // a perm
 NodePtr broadcast_to(const NodePtr& arg, const Dims& shape);           // shapes agree
 NodePtr insert_axes(const NodePtr& arg, uint32_t axes);                // bit per axis of the result that is new
 NodePtr rechunk(const NodePtr& arg, const Grid& grid);
-// matmul_tile_of_chunks() of a product's operands; none for stacks and where `syrk`.
-std::optional<MatMulTile> product_tile_of_chunks(const Node& a, const Node& b, bool syrk, int64_t target_bytes);
+// The tiles of a product: chunks of a large operand beside a narrow one, but not of stacks; else by matmul_tile(), with
+// the cuts of a's rows and `inner_hint`.
+MatMulTile product_tile(const Node& a, const Node& b, bool syrk, local::DeviceKind device, int64_t target_bytes,
+                        int64_t inner_hint);
 // At least 2-d, equal dtypes that the engines multiply, batch axes equal.
 NodePtr matmul(const NodePtr& a, const NodePtr& b, bool syrk = false,
                local::Precision precision = local::Precision::exact);

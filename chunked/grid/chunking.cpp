@@ -159,8 +159,9 @@ int64_t fit_to_hint(int64_t extent, int64_t most, int64_t hint) {
   return (hint - 1) / parts + 1;
 }
 
+// A square tile of at most so many elements.
 struct SquareTile {
-  explicit SquareTile(int64_t target) : elements(std::max<int64_t>(target, 1)) {
+  explicit SquareTile(int64_t most) : elements(std::max<int64_t>(most, 1)) {
     while (edge * edge * 4 <= elements) edge *= 2;
   }
   // An axis of up to two tile edges stays whole (so that a covariance of 2048 columns is one tile): at most four

@@ -81,13 +81,13 @@ struct MatMulTile {
 };
 MatMulTile matmul_tile(int64_t m, int64_t k, int64_t n, int64_t itemsize, int64_t target_bytes, int64_t row_hint = 0,
                        int64_t inner_hint = 0, int64_t unit = 1);
-// Where one operand of a single product has two long axes and the other a short one: the tile that reads the large
-// operand in chunks that it has, so that it is not copied; it is most of what the product reads. None where neither is
-// so, and where its chunks, or the rows of the short one beside them, are far from `target_bytes`. An extent of 0: that
-// operand has no chunks of its own.
+// Those of an operand; 0: it has none of its own.
 struct MatMulChunks {
   int64_t rows = 0, columns = 0;
 };
+// Where one operand of a single product has two long axes and the other a short one: the tile that reads the large
+// operand in chunks that it has, so that it is not copied; it is most of what the product reads. None where neither is
+// so, and where its chunks, or the rows of the short one beside them, are far from `target_bytes`.
 std::optional<MatMulTile> matmul_tile_of_chunks(int64_t m, int64_t k, int64_t n, int64_t itemsize, int64_t target_bytes,
                                                 const MatMulChunks& a, const MatMulChunks& b);
 // The multiple of a device: GPUs multiply pieces of 128, and copying what lies across cuts takes them a hundredth of

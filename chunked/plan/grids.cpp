@@ -90,9 +90,8 @@ MatMulGrid matmul_grid(const expr::Node& node, const expr::MatMul& n, local::Dev
   std::vector<AxisChunks> c = node.grid.axes();
   MatMulTile tile;
   for (int64_t target = target_chunk_bytes(device);; target /= 2) {
-    tile = expr::product_tile_of_chunks(*n.a(), *n.b(), n.syrk, target)
-               .value_or(matmul_tile(m, k, columns, itemsize, target, n.syrk ? 0 : n.a()->grid.axis(nd - 2).largest(),
-                                     n.b()->generated ? 0 : inner.axis(nd - 2).largest(), matmul_unit(device)));
+    tile =
+        expr::product_tile(*n.a(), *n.b(), n.syrk, device, target, n.b()->generated ? 0 : inner.axis(nd - 2).largest());
     // The user's chunks are never exceeded, and nothing depends on the budget then: the same chunks give the same
     // bits.
     if (n.b()->chosen_grid) tile.k = std::min(tile.k, std::max<int64_t>(inner.axis(nd - 2).largest(), 1));
