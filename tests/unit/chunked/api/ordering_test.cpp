@@ -29,7 +29,6 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// So few bytes to a chunk that small arrays are cut into many runs.
 const std::vector<DType>& dtypes() {
   static const std::vector<DType> all{DType::bool_,   DType::int8,    DType::uint16,    DType::int32,
                                       DType::uint64,  DType::float16, DType::bfloat16,  DType::float32,
