@@ -1,0 +1,551 @@
+// Divide and conquer on the GPU: what the host decides is in local/cuda/eigh/merges.h, what a thread does for one
+// element in leaf.h and secular.h; kernels here are loops over them. One launch serves all merges of a level.
+//
+// 4/3 n^3 multiplications and additions where nothing deflates, three quarters of them in the last merge; everything
+// else is n^2. Three matrices of n x n: the vectors, those columns permuted, and the vectors of the secular equations.
+// All merges lie on the diagonals of these.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "quarry/local/base/sizes.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/eigh/leaf.h"
+#include "quarry/local/cuda/eigh/merges.h"
+#include "quarry/local/cuda/eigh/secular.h"
+#include "quarry/local/cuda/eigh/tridiagonal.h"
+#include "quarry/local/cuda/eigh/vectors.h"
+#include "quarry/local/cuda/matrix.h"
+#include "quarry/local/memory/buffer.h"
+#include "quarry/local/memory/pools.h"
+
+namespace quarry::local::cuda {
+namespace {
+
+using namespace eigh;
+
+constexpr int kWarp = 32;
+constexpr unsigned kAll = ~0u;
+
+// ---- Leaves ----
+
+// A block for each, a thread for each row.
+template <class T>
+__global__ void __launch_bounds__(kMostLeaf)
+    leaves_kernel(int64_t n, int level, const double* diagonal, const double* beside, T* vectors, double* values,
+                  int32_t* info) {
+  __shared__ double rows[kMostLeaf][kMostLeaf + 1], d[kMostLeaf], e[kMostLeaf], cosines[kMostLeaf], sines[kMostLeaf];
+  __shared__ Sweep sweep;
+  __shared__ bool goes_on;
+  const int64_t begin = part_begin(n, level, blockIdx.x);
+  const int size = static_cast<int>(part_begin(n, level, int64_t{blockIdx.x} + 1) - begin);
+  const int row = static_cast<int>(threadIdx.x);
+  if (row < size) {
+    d[row] = diagonal[begin + row];
+    e[row] = row + 1 < size ? beside[begin + row] : 0;
+    for (int j = 0; j < size; ++j) rows[row][j] = row == j ? 1 : 0;
+  }
+  int next = 0;
+  for (int sweeps = 0;; ++sweeps) {
+    __syncthreads();
+    if (row == 0) {
+      goes_on = next_sweep(size, d, e, next, cosines, sines, sweep);
+      if (goes_on && sweeps == kMostSweeps) {
+        goes_on = false;
+        atomicMax(info, static_cast<int32_t>(blockIdx.x) + 1);
+      }
+    }
+    __syncthreads();
+    if (!goes_on) break;
+    if (row < size) apply_sweep(sweep, cosines, sines, rows[row]);
+  }
+  if (row >= size) return;
+  values[begin + row] = d[row];
+  for (int j = 0; j < size; ++j) vectors[begin + row + (begin + j) * n] = static_cast<T>(rows[row][j]);
+}
+
+// ---- Merges ----
+
+// What a level's kernels read of its plan.
+struct DevicePlan {
+  const Merge* merges;
+  const double* poles;
+  const double* weights;
+  const int32_t* rows;
+  const int32_t* sources;
+  const Rotation* rotations;
+  const int32_t* chains;
+};
+struct Parts {
+  int64_t n;
+  int level;
+  __device__ int32_t of(int64_t column) const { return part_of(n, level, column); }
+  __device__ int32_t begin(int64_t part) const { return part_begin(n, level, part); }
+};
+
+template <class T>
+__global__ void couplings_kernel(Parts parts, const T* vectors, double* z) {
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (column < parts.n) z[column] = vectors[coupled_row(parts.n, parts.level, column) + column * parts.n];
+}
+
+// Block (x, y) is for chain x and rows from y on.
+template <class T>
+__global__ void rotations_kernel(Parts parts, const Rotation* rotations, const int32_t* chains, T* vectors) {
+  const int32_t first = chains[blockIdx.x], last = chains[blockIdx.x + 1], part = parts.of(rotations[first].x);
+  const int64_t row = parts.begin(part) + static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x;
+  if (row >= parts.begin(part + 1)) return;
+  double x = vectors[row + rotations[first].x * parts.n];
+  for (int32_t i = first; i < last; ++i) {
+    const Rotation r = rotations[i];
+    const double y = vectors[row + r.y * parts.n];
+    vectors[row + r.x * parts.n] = static_cast<T>(r.cosine * x - r.sine * y);
+    x = r.sine * x + r.cosine * y;  // the next one's
+  }
+  vectors[row + rotations[last - 1].y * parts.n] = static_cast<T>(x);
+}
+
+// A block for each column: where it has elements, if it takes part.
+template <class T>
+__global__ void permute_kernel(Parts parts, DevicePlan plan, const T* vectors, T* permuted) {
+  const int64_t column = blockIdx.x;
+  const Merge merge = plan.merges[parts.of(column)];
+  const int64_t place = column - merge.begin;
+  const bool stays = place >= merge.kept();
+  const int64_t first = stays || place < merge.above + merge.both ? merge.begin : merge.cut;
+  const int64_t last = stays || place >= merge.above ? merge.end : merge.cut;
+  const T* const from = vectors + (merge.begin + plan.sources[column]) * parts.n;
+  T* const to = permuted + column * parts.n;
+  for (int64_t row = first + threadIdx.x; row < last; row += blockDim.x) to[row] = from[row];
+}
+template <class T>
+__global__ void return_kernel(Parts parts, DevicePlan plan, const T* permuted, T* vectors) {
+  const int64_t column = blockIdx.x;
+  const Merge merge = plan.merges[parts.of(column)];
+  if (column - merge.begin < merge.kept()) return;
+  const T* const from = permuted + column * parts.n;
+  T* const to = vectors + column * parts.n;
+  for (int64_t row = merge.begin + threadIdx.x; row < merge.end; row += blockDim.x) to[row] = from[row];
+}
+
+// Neighbouring threads that share a sum, whose order is fixed.
+constexpr int kSharers = 8;
+struct WarpLanes {
+  static constexpr int count = kSharers;
+  int number;
+  unsigned mask;
+  __device__ WarpLanes()
+      : number(static_cast<int>(threadIdx.x) % count),
+        mask(((1u << count) - 1) << (threadIdx.x % kWarp / count * count)) {}
+  __device__ double sum(double x) const {
+    for (int distance = 1; distance < count; distance *= 2) x += __shfl_xor_sync(mask, x, distance);
+    return x;
+  }
+  __device__ double product(double x) const {
+    for (int distance = 1; distance < count; distance *= 2) x *= __shfl_xor_sync(mask, x, distance);
+    return x;
+  }
+};
+constexpr int kSecularThreads = 128, kSecularElements = kSecularThreads / kSharers;
+
+// Of a merge, or of the columns from its first on.
+__device__ inline Secular secular_problem(const Merge& merge, const DevicePlan& plan) {
+  return {merge.kept(), plan.poles + merge.begin, plan.weights + merge.begin, merge.rho};
+}
+struct Zeros {
+  double *origins, *offsets;
+  double *poles, *weights;  // in the order of the permuted columns, and exact
+  double* values;
+};
+
+__global__ void __launch_bounds__(kSecularThreads)
+    zeros_kernel(Parts parts, DevicePlan plan, Zeros zeros, int32_t* info) {
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kSecularElements + threadIdx.x / kSharers;
+  if (column >= parts.n) return;
+  const Merge merge = plan.merges[parts.of(column)];
+  const auto i = static_cast<int32_t>(column - merge.begin);
+  if (i >= merge.kept()) return;
+  const WarpLanes lanes;
+  const Zero zero = secular_zero(secular_problem(merge, plan), i, lanes);
+  if (lanes.number != 0) return;
+  zeros.origins[column] = zero.origin;
+  zeros.offsets[column] = zero.offset;
+  zeros.values[column] = zero.origin + zero.offset;
+  if (!zero.converged) atomicMax(info, static_cast<int32_t>(column) + 1);
+}
+
+__global__ void __launch_bounds__(kSecularThreads) weights_kernel(Parts parts, DevicePlan plan, Zeros zeros) {
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kSecularElements + threadIdx.x / kSharers;
+  if (column >= parts.n) return;
+  const Merge merge = plan.merges[parts.of(column)];
+  const auto j = static_cast<int32_t>(column - merge.begin);
+  if (j >= merge.kept()) return;
+  const WarpLanes lanes;
+  const Secular problem = secular_problem(merge, plan);
+  const double weight = exact_weight(problem, zeros.origins + merge.begin, zeros.offsets + merge.begin, j, lanes);
+  if (lanes.number != 0) return;
+  const int32_t row = merge.begin + plan.rows[column];
+  zeros.poles[row] = problem.poles[j];
+  zeros.weights[row] = weight;
+}
+
+// A block for each vector.
+constexpr int kVectorThreads = 128;
+template <class T>
+__global__ void __launch_bounds__(kVectorThreads)
+    secular_vectors_kernel(Parts parts, DevicePlan plan, Zeros zeros, T* secular) {
+  __shared__ double of_warps[kVectorThreads / kWarp];
+  const int64_t column = blockIdx.x;
+  const Merge merge = plan.merges[parts.of(column)];
+  if (column - merge.begin >= merge.kept()) return;
+  const double origin = zeros.origins[column], offset = zeros.offsets[column];
+  const int64_t last = merge.begin + merge.kept();
+  double squares = 0;
+  for (int64_t row = merge.begin + threadIdx.x; row < last; row += kVectorThreads) {
+    const double element = vector_element(zeros.poles[row], zeros.weights[row], origin, offset);
+    squares += element * element;
+  }
+  for (int distance = 1; distance < kWarp; distance *= 2) squares += __shfl_xor_sync(kAll, squares, distance);
+  if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = squares;
+  __syncthreads();
+  squares = 0;
+  for (const double part : of_warps) squares += part;
+  const double factor = 1 / sqrt(squares);
+  for (int64_t row = merge.begin + threadIdx.x; row < last; row += kVectorThreads) {
+    secular[row + column * parts.n] =
+        static_cast<T>(vector_element(zeros.poles[row], zeros.weights[row], origin, offset) * factor);
+  }
+}
+
+// ---- Products ----
+
+// Rows above or below a cut of the merged vectors: the columns that have elements there, times these rows of the
+// secular vectors.
+struct Half {
+  int32_t first_row, last_row, first, last;
+};
+QUARRY_EIGH_FUNCTION Half half_of(const Merge& merge, bool is_lower) {
+  if (is_lower) return {merge.cut, merge.end, merge.begin + merge.above, merge.begin + merge.kept()};
+  return {merge.begin, merge.cut, merge.begin, merge.begin + merge.above + merge.both};
+}
+
+// Larger parts are cuBLAS's: several launches for each, but at a better rate.
+constexpr int64_t kMostGrouped = 1024;
+constexpr int kTile = 64, kDepth = 16, kProductThreads = 256;
+constexpr int kSide = 16, kOwn = kTile / kSide;  // a thread has kOwn x kOwn elements of a tile, kSide apart
+// Block (x, y) is for a tile, z for half z % 2 of merge z / 2.
+template <class T>
+__global__ void __launch_bounds__(kProductThreads)
+    products_kernel(Parts parts, DevicePlan plan, const T* permuted, const T* secular, T* vectors) {
+  __shared__ T left[kDepth][kTile], right[kDepth][kTile + 1];
+  const Merge merge = plan.merges[blockIdx.z / 2];
+  const Half half = half_of(merge, blockIdx.z % 2 != 0);
+  const int row = half.first_row + static_cast<int>(blockIdx.x) * kTile;
+  const int column = merge.begin + static_cast<int>(blockIdx.y) * kTile, last_column = merge.begin + merge.kept();
+  if (row >= half.last_row || column >= last_column) return;
+  const int thread = static_cast<int>(threadIdx.x), x = thread % kSide, y = thread / kSide;
+  const int64_t n = parts.n;
+  T sums[kOwn][kOwn] = {};
+  for (int k = half.first; k < half.last; k += kDepth) {
+#pragma unroll
+    for (int i = 0; i < kTile * kDepth / kProductThreads; ++i) {
+      const int at = thread + i * kProductThreads;
+      const int left_row = row + at % kTile, left_k = k + at / kTile;
+      const int right_k = k + at % kDepth, right_column = column + at / kDepth;
+      left[at / kTile][at % kTile] =
+          left_row < half.last_row && left_k < half.last ? permuted[left_row + left_k * n] : T{0};
+      right[at % kDepth][at / kDepth] =
+          right_k < half.last && right_column < last_column ? secular[right_k + right_column * n] : T{0};
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kDepth; ++i) {
+      T a[kOwn], b[kOwn];
+#pragma unroll
+      for (int j = 0; j < kOwn; ++j) a[j] = left[i][x + j * kSide], b[j] = right[i][y + j * kSide];
+#pragma unroll
+      for (int j = 0; j < kOwn; ++j)
+#pragma unroll
+        for (int l = 0; l < kOwn; ++l) sums[j][l] += a[j] * b[l];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int l = 0; l < kOwn; ++l) {
+#pragma unroll
+    for (int j = 0; j < kOwn; ++j) {
+      const int to_row = row + x + j * kSide;
+      const int64_t to_column = column + y + l * kSide;
+      if (to_row < half.last_row && to_column < last_column) vectors[to_row + to_column * n] = sums[j][l];
+    }
+  }
+}
+
+template <class T>
+__global__ void order_kernel(int64_t n, const int32_t* order, const T* from, T* to) {
+  const int64_t column = blockIdx.x;
+  const T* const source = from + order[column] * n;
+  for (int64_t row = threadIdx.x; row < n; row += blockDim.x) to[row + column * n] = source[row];
+}
+template <class T>
+__global__ void nan_kernel(int64_t count, T* x) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) x[i] = NAN;
+}
+
+// ---- The host's side ----
+
+// Parts of one piece of memory.
+class Places {
+ public:
+  int64_t take(int64_t bytes) {
+    constexpr int64_t kAlignment = 256;
+    const int64_t at = bytes_;
+    bytes_ += align_up(bytes, kAlignment);
+    return at;
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  int64_t bytes_ = 0;
+};
+
+// What goes to the device for one level, in pinned memory and on the device alike.
+struct PlanPlaces {
+  explicit PlanPlaces(int64_t n) {
+    constexpr int64_t kInt = sizeof(int32_t), kDouble = sizeof(double);
+    Places places;
+    merges = places.take((int64_t{1} << level_count(n)) * static_cast<int64_t>(sizeof(Merge)));
+    poles = places.take(n * kDouble);
+    weights = places.take(n * kDouble);
+    rows = places.take(n * kInt);
+    sources = places.take(n * kInt);
+    chains = places.take((n + 1) * kInt);
+    rotations = places.take(n * static_cast<int64_t>(sizeof(Rotation)));  // last: often few or none
+    bytes = places.bytes();
+  }
+  int64_t merges, poles, weights, rows, sources, rotations, chains, bytes;
+};
+
+struct DevicePlaces {
+  DevicePlaces(DType dtype, int64_t n) {
+    constexpr int64_t kDouble = sizeof(double);
+    Places places;
+    const int64_t matrix = n * n * itemsize(dtype);
+    plan = places.take(PlanPlaces(n).bytes);
+    values = places.take(2 * n * kDouble);
+    diagonal = places.take(n * kDouble);
+    beside = places.take(n * kDouble);
+    origins = places.take(n * kDouble);
+    offsets = places.take(n * kDouble);
+    poles = places.take(n * kDouble);
+    weights = places.take(n * kDouble);
+    permuted = places.take(matrix);
+    secular = places.take(level_count(n) > 0 ? matrix : 0);
+    workspace_size = n > kMostGrouped ? workspace_bytes(dtype, n, n, n) : 0;
+    workspace = places.take(workspace_size);
+    bytes = places.bytes();
+  }
+  int64_t plan, values, diagonal, beside, origins, offsets, poles, weights, permuted, secular, workspace;
+  int64_t workspace_size, bytes;
+};
+
+template <class T>
+constexpr DType kDType = sizeof(T) == 8 ? DType::float64 : DType::float32;
+
+template <class T>
+class Solver {
+ public:
+  Solver(int64_t n, T* z, void* scratch, int32_t* info, CudaStream& stream)
+      : n_(n),
+        z_(z),
+        scratch_(static_cast<char*>(scratch)),
+        info_(info),
+        stream_(stream),
+        places_(kDType<T>, n),
+        plan_places_(n),
+        host_(plan_places_.bytes + 2 * n * kDouble, default_pinned_pool(DeviceKind::cuda),
+              /*stream=*/nullptr) {}
+
+  void run(const T* d, const T* e, T* values) {
+    stream_.copy(host_values(), d, n_ * kItem);
+    stream_.copy(static_cast<T*>(host_values()) + n_, e, (n_ - 1) * kItem);
+    stream_.synchronize();
+    const T* const given = static_cast<const T*>(host_values());
+    std::vector<double> diagonal(given, given + n_), beside(given + n_, given + 2 * n_ - 1);
+    const Scaling scaling = scale(diagonal, beside);
+    if (!scaling.is_finite) {
+      fill_nan(values, n_);
+      fill_nan(z_, n_ * n_);
+      return;
+    }
+    Merges merges(beside, std::numeric_limits<T>::epsilon());
+    merges.cut(diagonal);
+    upload(diagonal, 0, places_.diagonal);
+    upload(beside, n_ * kDouble, places_.beside);
+    divide_and_conquer(merges, *this);
+    finish(merges, scaling.exponent, values);
+    stream_.synchronize();  // host_ goes
+  }
+
+  // ---- For divide_and_conquer() ----
+
+  void leaves() {
+    const int level = level_count(n_);
+    stream_.fill(z_, 0, n_ * n_ * kItem);
+    leaves_kernel<<<1u << level, kMostLeaf, 0, stream_.handle()>>>(
+        n_, level, device(places_.diagonal), device(places_.beside), z_, device(places_.values), info_);
+    check(cudaGetLastError(), "eigenvectors of leaves");
+  }
+  void read(int level) {
+    if (level >= 0) {
+      couplings_kernel<<<blocks(n_, kThreads), kThreads, 0, stream_.handle()>>>(Parts{n_, level}, z_,
+                                                                                device(places_.values) + n_);
+      check(cudaGetLastError(), "rows beside the cuts");
+    }
+    stream_.copy(host_values(), device(places_.values), (level >= 0 ? 2 : 1) * n_ * kDouble);
+    stream_.synchronize();
+  }
+  const double* values() { return static_cast<const double*>(host_values()); }
+  const double* z() { return values() + n_; }
+
+  void merge(int level, const MergePlan& plan) {
+    const Parts parts{n_, level};
+    const DevicePlan on_device = upload(plan);
+    const cudaStream_t stream = stream_.handle();
+    const auto columns = static_cast<unsigned>(n_);
+    const int64_t largest = (n_ + (int64_t{1} << level) - 1) >> level;
+    const auto threads = static_cast<unsigned>(std::min<int64_t>(align_up(largest, kWarp), kThreads));
+    if (!plan.rotations.empty()) {
+      const dim3 grid(static_cast<unsigned>(plan.chains.size() - 1), blocks(largest, threads));
+      rotations_kernel<<<grid, threads, 0, stream>>>(parts, on_device.rotations, on_device.chains, z_);
+      check(cudaGetLastError(), "rotating eigenvectors");
+    }
+    permute_kernel<<<columns, threads, 0, stream>>>(parts, on_device, z_, permuted());
+    check(cudaGetLastError(), "permuting eigenvectors");
+    const Zeros zeros{device(places_.origins), device(places_.offsets), device(places_.poles), device(places_.weights),
+                      device(places_.values)};
+    const unsigned secular_blocks = blocks(n_, kSecularElements);
+    zeros_kernel<<<secular_blocks, kSecularThreads, 0, stream>>>(parts, on_device, zeros, info_);
+    check(cudaGetLastError(), "zeros of secular equations");
+    weights_kernel<<<secular_blocks, kSecularThreads, 0, stream>>>(parts, on_device, zeros);
+    check(cudaGetLastError(), "weights of secular equations");
+    secular_vectors_kernel<<<columns, kVectorThreads, 0, stream>>>(parts, on_device, zeros, secular());
+    check(cudaGetLastError(), "vectors of secular equations");
+    if (largest <= kMostGrouped) {
+      const dim3 grid(blocks((largest + 1) / 2, kTile), blocks(largest, kTile), 2u << level);
+      products_kernel<<<grid, kProductThreads, 0, stream>>>(parts, on_device, permuted(), secular(), z_);
+    } else {
+      for (const Merge& merge : plan.merges)
+        for (const bool is_lower : {false, true}) multiply(merge, half_of(merge, is_lower));
+    }
+    check(cudaGetLastError(), "products of eigenvectors");
+    return_kernel<<<columns, threads, 0, stream>>>(parts, on_device, permuted(), z_);
+    check(cudaGetLastError(), "returning eigenvectors");
+  }
+
+ private:
+  static constexpr int64_t kItem = sizeof(T), kDouble = sizeof(double);
+  static constexpr int kThreads = 256;
+
+  static unsigned blocks(int64_t count, int64_t each) { return static_cast<unsigned>((count + each - 1) / each); }
+  double* device(int64_t place) const { return reinterpret_cast<double*>(scratch_ + place); }
+  T* permuted() const { return reinterpret_cast<T*>(scratch_ + places_.permuted); }
+  T* secular() const { return reinterpret_cast<T*>(scratch_ + places_.secular); }
+  // In pinned memory: what goes to the device, and behind it what comes from there.
+  char* host_plan() const { return static_cast<char*>(host_.data()); }
+  void* host_values() const { return host_plan() + plan_places_.bytes; }
+
+  void upload(const std::vector<double>& x, int64_t by, int64_t to) {
+    const int64_t bytes = std::ssize(x) * kDouble;
+    std::ranges::copy(x, reinterpret_cast<double*>(host_plan() + by));
+    stream_.copy(scratch_ + to, host_plan() + by, bytes);
+  }
+  DevicePlan upload(const MergePlan& plan) {
+    char* const from = scratch_ + places_.plan;
+    const auto put = [&]<class U>(const std::vector<U>& elements, int64_t place) {
+      std::ranges::copy(elements, reinterpret_cast<U*>(host_plan() + place));
+      return reinterpret_cast<const U*>(from + place);
+    };
+    const DevicePlan on_device{put(plan.merges, plan_places_.merges),   put(plan.poles, plan_places_.poles),
+                               put(plan.weights, plan_places_.weights), put(plan.rows, plan_places_.rows),
+                               put(plan.sources, plan_places_.sources), put(plan.rotations, plan_places_.rotations),
+                               put(plan.chains, plan_places_.chains)};
+    const int64_t rotations = std::ssize(plan.rotations) * static_cast<int64_t>(sizeof(Rotation));
+    stream_.copy(from, host_plan(), plan_places_.rotations + rotations);
+    return on_device;
+  }
+
+  void multiply(const Merge& merge, const Half& half) {
+    const int64_t rows = half.last_row - half.first_row, k = half.last - half.first, columns = merge.kept();
+    if (columns == 0) return;
+    T* const c = z_ + half.first_row + merge.begin * n_;
+    if (k == 0) {
+      QUARRY_CUDA_CALL(cudaMemset2DAsync(c, static_cast<size_t>(n_ * kItem), 0, static_cast<size_t>(rows * kItem),
+                                         static_cast<size_t>(columns), stream_.handle()));
+      return;
+    }
+    const cublasHandle_t handle = stream_.blas();
+    QUARRY_CUDA_CALL(
+        cublasSetWorkspace(handle, scratch_ + places_.workspace, static_cast<size_t>(places_.workspace_size)));
+    T* const a = permuted() + half.first_row + half.first * n_;
+    T* const b = secular() + half.first + merge.begin * n_;
+    blas_product(
+        {kDType<T>, /*alpha=*/1, {a, rows, k, 1, n_}, {b, k, columns, 1, n_}, /*beta=*/0, {c, rows, columns, 1, n_}},
+        {}, handle);
+  }
+
+  void finish(const Merges& merges, int exponent, T* values) {
+    auto* const sorted = reinterpret_cast<T*>(host_plan());
+    for (int64_t i = 0; i < n_; ++i)
+      sorted[i] = static_cast<T>(std::ldexp(merges.value(merges.order()[static_cast<size_t>(i)]), exponent));
+    stream_.copy(values, sorted, n_ * kItem);
+    const std::vector<int32_t>& order = merges.order();
+    if (std::ranges::is_sorted(order)) return;
+    const int64_t bytes = n_ * static_cast<int64_t>(sizeof(int32_t));
+    char* const from = host_plan() + plan_places_.sources;  // behind the values
+    static_assert(sizeof(T) <= sizeof(double));
+    std::ranges::copy(order, reinterpret_cast<int32_t*>(from));
+    char* const on_device = scratch_ + places_.plan + plan_places_.sources;
+    stream_.copy(on_device, from, bytes);
+    order_kernel<<<static_cast<unsigned>(n_), kThreads, 0, stream_.handle()>>>(
+        n_, reinterpret_cast<const int32_t*>(on_device), z_, permuted());
+    check(cudaGetLastError(), "ordering eigenvectors");
+    stream_.copy(z_, permuted(), n_ * n_ * kItem);
+  }
+  void fill_nan(T* x, int64_t count) {
+    constexpr int64_t kMostBlocks = 1024;
+    const unsigned grid = blocks(std::min(count, kMostBlocks * kThreads), kThreads);
+    nan_kernel<<<grid, kThreads, 0, stream_.handle()>>>(count, x);
+    check(cudaGetLastError(), "filling with NaN");
+  }
+
+  const int64_t n_;
+  T* const z_;
+  char* const scratch_;
+  int32_t* const info_;
+  CudaStream& stream_;
+  const DevicePlaces places_;
+  const PlanPlaces plan_places_;
+  const detail::Buffer host_;
+};
+
+}  // namespace
+
+int64_t eigh::vectors_scratch_bytes(DType dtype, int64_t n) { return n == 0 ? 0 : DevicePlaces(dtype, n).bytes; }
+
+void tridiagonal_vectors(DType dtype, int64_t n, const void* d, const void* e, void* values, void* z, void* scratch,
+                         int32_t* info, CudaStream& stream) {
+  stream.fill(info, 0, sizeof(*info));
+  if (n == 0) return;
+  const auto solve = [&]<class T>(T) {
+    Solver<T>(n, static_cast<T*>(z), scratch, info, stream)
+        .run(static_cast<const T*>(d), static_cast<const T*>(e), static_cast<T*>(values));
+  };
+  if (dtype == DType::float32)
+    solve(float{});
+  else
+    solve(double{});
+}
+
+}  // namespace quarry::local::cuda
