@@ -69,6 +69,7 @@ class Bounds {
     return piece(n * item) + piece(n * n * item) + piece(sizeof(int)) + most;
   }
   int64_t of(const Eigh& task) const {
+    if (by_two_stages(task)) return piece(two_stage_scratch_bytes(task.dtype, task.a.rows, task.vectors));
     const int64_t most = at_once(task), rest = task.a.count % most;
     return std::max(device(library_.eigh(task, most)), rest == 0 ? 0 : device(library_.eigh(task, rest)));
   }

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/decompositions.h"
 #include "quarry/local/cuda/engine.h"
 #include "quarry/local/cuda/launch.h"
 #include "quarry/local/cuda/matrix.h"
@@ -269,35 +268,16 @@ void syrk(const Syrk& task, const ExecContext& context) {
 
 namespace {
 
-struct DestroyParams {
-  void operator()(cusolverDnParams_t params) const { cusolverDnDestroyParams(params); }
-};
-using ParamsHandle = unique_handle<cusolverDnParams_t, DestroyParams>;
-
-struct EighSizes {
-  size_t device = 0, host = 0;
-};
-
 void check_eigh_dtype(DType dtype) {
   data_type(dtype);
   if (is_half(dtype)) throw TypeError(fmt::format("array type {} is unsupported in linalg", name(dtype)));
 }
 
-EighSizes eigh_sizes(cusolverDnHandle_t handle, cusolverDnParams_t params, DType dtype, int64_t n) {
-  EighSizes sizes;
-  QUARRY_CUDA_CALL(cusolverDnXsyevd_bufferSize(
-      handle, params, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER, n, data_type(dtype), nullptr,
-      std::max<int64_t>(1, n), data_type(real_type(dtype)), nullptr, data_type(dtype), &sizes.device, &sizes.host));
-  return sizes;
-}
-
-// The parts of eigh's scratch.
+// The parts of eigh's scratch beside that of the decomposition.
 struct EighScratch {
-  EighScratch(DType dtype, int64_t n, size_t workspace_bytes)
-      : workspace(rounded_allocation(n * n * itemsize(dtype))),
-        flags(workspace + rounded_allocation(static_cast<int64_t>(workspace_bytes))),
-        total(flags + kAllocationAlignment) {}
-  int64_t workspace, flags, total;  // offsets; the matrix comes first
+  EighScratch(DType dtype, int64_t n)
+      : flags(rounded_allocation(n * n * itemsize(dtype))), total(flags + kAllocationAlignment) {}
+  int64_t flags, total;  // offsets; the matrix comes first
 };
 
 }  // namespace
@@ -305,18 +285,8 @@ struct EighScratch {
 int64_t eigh_scratch_bytes(DType dtype, int64_t n) {
   check_eigh_dtype(dtype);
   if (n == 0) return 0;
-  static std::mutex mutex;
-  static Handle<cusolverDnHandle_t> handle;
-  static std::map<std::pair<DType, int64_t>, int64_t> known;
-  const std::lock_guard lock(mutex);
-  auto& bytes = known[{dtype, n}];
-  if (bytes == 0) {
-    if (!handle) QUARRY_CUDA_CALL(cusolverDnCreate(handle.out()));
-    ParamsHandle params;
-    QUARRY_CUDA_CALL(cusolverDnCreateParams(params.out()));
-    bytes = EighScratch(dtype, n, eigh_sizes(handle.get(), params.get(), dtype, n).device).total;
-  }
-  return bytes;
+  const Eigh task{dtype, Triangle::lower, /*vectors=*/true, {nullptr, 1, n, n}, nullptr, nullptr};
+  return EighScratch(dtype, n).total + cuda_decompositions().scratch_bytes(task);
 }
 
 void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, const MatrixView& vectors,
@@ -331,13 +301,8 @@ void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, con
   if (n == 0) return;
   CudaStream& stream = cuda_stream(context.stream);
   use_device(stream.device().index);
-  const cusolverDnHandle_t handle = stream.solver();
-  ParamsHandle params;
-  QUARRY_CUDA_CALL(cusolverDnCreateParams(params.out()));
-  const EighSizes sizes = eigh_sizes(handle, params.get(), dtype, n);
-  const EighScratch places(dtype, n, sizes.device);
+  const EighScratch places(dtype, n);
   const Scratch scratch(places.total, context);
-  std::vector<char> host_workspace(sizes.host);
 
   // The solver works column by column on a copy in a's own layout: of a row-major a it sees a^T = conj(a), whose stored
   // triangle is the other one and whose eigenvectors are the conjugates.
@@ -362,13 +327,15 @@ void eigh(DType dtype, Triangle triangle, const MatrixView& a, void* values, con
   read_flags();
   if (flags[0] != 0) throw InvalidArgument("eigh: the matrix contains NaN or infinity");
 
-  QUARRY_CUDA_CALL(cusolverDnXsyevd(handle, params.get(), CUSOLVER_EIG_MODE_VECTOR,
-                                    lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER, n, data_type(dtype),
-                                    scratch.data(), n, data_type(real_type(dtype)), values, data_type(dtype),
-                                    scratch.at(places.workspace), sizes.device, host_workspace.data(), sizes.host,
-                                    reinterpret_cast<int*>(device_flags + sizeof(int32_t))));
+  cuda_decompositions().run(Eigh{dtype,
+                                 lower ? Triangle::lower : Triangle::upper,
+                                 /*vectors=*/true,
+                                 {scratch.data(), 1, n, n},
+                                 values,
+                                 reinterpret_cast<int32_t*>(device_flags) + 1},
+                            context);
   read_flags();
-  if (flags[1] < 0) throw DeviceError(fmt::format("cusolverDnXsyevd: argument {} is wrong", -flags[1]));
+  if (flags[1] < 0) throw DeviceError(fmt::format("eigh: argument {} of the solver is wrong", -flags[1]));
   if (flags[1] > 0) throw InvalidArgument("eigh: eigenvalues did not converge");
   copy_matrix(dtype, n, scratch.data(), column_strides, vectors.data,
               Dims{vectors.row_stride * size, vectors.column_stride * size}, is_complex(dtype) && row_major, context);

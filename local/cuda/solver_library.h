@@ -12,6 +12,7 @@
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/eigh/two_stage.h"
 #include "quarry/local/cuda/linalg.h"
 #include "quarry/local/cuda/matrix.h"
 #include "quarry/local/cuda/small_matrices.h"
@@ -132,6 +133,9 @@ inline int64_t at_once(const Eigh& task) {
   return batched(task.a.count, n) ? std::clamp<int64_t>(kMostElements / (n * n), 1, task.a.count) : 1;
 }
 
+inline bool by_two_stages(const Eigh& task) {
+  return !task.subset && is_two_stage(task.dtype, task.a.rows, task.vectors);
+}
 // cuSOLVER's batched Jacobi method, which gives a matrix to a block, is faster where that holds it.
 inline bool by_syevj(const Eigh& task, int64_t count) {
   constexpr int64_t kMost = 32;
