@@ -1,12 +1,16 @@
 // matmul against NumPy is in oracle_test.cpp.
 #include "quarry/local/ops/linalg/hermitian.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
+#include "quarry/local/ops/creation/creation.h"
+#include "quarry/local/ops/linalg/linalg.h"
 #include "quarry/local/ops/reduction/reduce.h"
+#include "quarry/local/ops/scans/scans.h"
 #include "quarry/local/ops/ufunc/ufunc.h"
 #include "tests/support/on_devices.h"
 
@@ -70,6 +74,44 @@ TEST_P(Linalg, EighReconstructsAndIsOrthonormal) {
       }
     }
   }
+}
+
+// Those that a GPU reduces in two stages: of odd sizes, of both triangles, of any scale, with many equal values.
+class LargeEigh : public Linalg {};
+INSTANTIATE_TEST_SUITE_P(All, LargeEigh, testing::Values(DeviceKind::cuda),
+                         [](const auto& info) { return std::string(name(info.param)); });
+TEST_P(LargeEigh, DecomposesInTwoStages) {
+  const auto expect_decomposed = [&](const NdArray& a, Triangle triangle) {
+    const DType dtype = a.dtype();
+    const int64_t n = a.shape(0);
+    SCOPED_TRACE(fmt::format("n = {}, {}, {}", n, name(dtype), triangle == Triangle::lower ? "lower" : "upper"));
+    const auto [values, vectors] = linalg::eigh(a, triangle);
+    const double norm = ops::max(ops::absolute(values)).item<double>();
+    const double place = static_cast<double>(n) * (dtype == DType::float64 ? 0x1p-52 : 0x1p-23);
+    EXPECT_LT(largest_difference(linalg::matmul(a, vectors), vectors * values), norm * place);
+    EXPECT_LT(largest_difference(linalg::gram(vectors), ops::eye(n, {}, 0, dtype)), place);
+    const NdArray alone = ops::eigvalsh(a, triangle == Triangle::lower ? "L" : "U");
+    EXPECT_LE(largest_difference(alone, values), norm * place);
+    EXPECT_TRUE(ops::all(ops::greater_equal(ops::diff(values), 0)).item<bool>());
+    EXPECT_TRUE(ops::all(ops::greater_equal(ops::diff(alone), 0)).item<bool>());
+    const auto [again, vectors_again] = linalg::eigh(a, triangle);
+    EXPECT_EQ(largest_difference(again, values), 0);
+    EXPECT_EQ(largest_difference(vectors_again, vectors), 0);
+  };
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    for (const int64_t n : {3584, 4097}) {
+      const NdArray half = normal({n, n}, dtype), a = half + half.T();
+      for (const Triangle triangle : {Triangle::lower, Triangle::upper}) expect_decomposed(a, triangle);
+      expect_decomposed(a * (dtype == DType::float64 ? 1e250 : 1e25), Triangle::lower);
+      expect_decomposed(a * (dtype == DType::float64 ? 1e-250 : 1e-25), Triangle::lower);
+    }
+    constexpr int64_t kSize = 3600;
+    expect_decomposed(ops::eye(kSize, {}, 0, dtype), Triangle::lower);
+    expect_decomposed(ops::full({kSize, kSize}, 1, dtype), Triangle::upper);
+    const NdArray thin = normal({kSize, 5}, dtype);
+    expect_decomposed(linalg::matmul(thin, thin.T()), Triangle::lower);
+  }
+  EXPECT_EQ(ops::max(ops::absolute(linalg::eigh(ops::zeros({3600, 3600}, DType::float64)).first)).item<double>(), 0);
 }
 
 TEST_P(Linalg, EighReadsOneTriangle) {
