@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -85,11 +86,9 @@ struct MergePlan {
 
 class Merges {
  public:
-  // Off-diagonal elements of a matrix whose largest element is in [1/2, 1); `place` is the distance from 1 to the next
-  // number of the matrices' dtype.
-  Merges(std::vector<double> e, double place)
+  // Off-diagonal elements of a matrix whose largest element is in [1/2, 1).
+  explicit Merges(std::vector<double> e)
       : n_(static_cast<int64_t>(e.size()) + 1),
-        place_(place),
         e_(std::move(e)),
         values_(e_.size() + 1),
         order_(values_.size()),
@@ -169,8 +168,8 @@ class Merges {
     const double length = std::sqrt(squares), rho = std::fabs(e) * squares;
     const double upper_factor = 1 / length, lower_factor = std::copysign(upper_factor, e);
     // Below kNothing squares of squares would underflow.
-    constexpr double kNothing = 0x1p-200;
-    const double tolerance = std::max(4 * place_ * std::max(largest, rho), kNothing);
+    constexpr double kNothing = 0x1p-200, kPlace = std::numeric_limits<double>::epsilon();
+    const double tolerance = std::max(4 * kPlace * std::max(largest, rho), kNothing);
 
     kept_.clear();
     staying_.clear();
@@ -229,7 +228,6 @@ class Merges {
   Kind kind(int32_t column) const { return kinds_[static_cast<size_t>(column)]; }
 
   const int64_t n_;
-  const double place_;
   const std::vector<double> e_;
   std::vector<double> values_;  // of columns
   std::vector<int32_t> order_;

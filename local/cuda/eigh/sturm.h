@@ -57,7 +57,7 @@ QUARRY_EIGH_FUNCTION double point(const Interval& a, int number) {
 QUARRY_EIGH_FUNCTION Interval section(const Interval& a, int passed) {
   return {passed == 0 ? a.low : point(a, passed - 1), passed == kPoints ? a.high : point(a, passed)};
 }
-// Sections of sections until one is narrower than half of the last place of numbers near 1/2.
-QUARRY_EIGH_FUNCTION int section_count(bool is_double) { return is_double ? 25 : 13; }
+// So many times sections are cut into sections, until one is narrower than half of the last place of numbers near 1/2.
+inline constexpr int kStages = 25;
 
 }  // namespace quarry::local::cuda::eigh

@@ -1,7 +1,7 @@
 // Eigenvalues of a symmetric tridiagonal matrix by counting (local/cuda/eigh/sturm.h): kPoints threads cut the interval
 // of one eigenvalue, and every thread runs through the whole matrix once per cut. Rows come through shared memory.
 //
-// 25 (float64) or 13 (float32) times n^2 * kPoints steps, each of about two dependent instructions.
+// kStages * kPoints * n^2 steps, each of about two dependent instructions.
 #include <algorithm>
 
 #include "quarry/local/cuda/check.h"
@@ -25,14 +25,13 @@ struct Header {
 constexpr int64_t kHeaderBytes = 256;
 
 // By one block: x is the diagonal element of a row, y the square of the one that couples it to the row before.
-template <class T>
-__global__ void prepare_kernel(int64_t n, const T* d, const T* e, Header* header, double2* rows) {
+__global__ void prepare_kernel(int64_t n, const double* d, const double* e, Header* header, double2* rows) {
   constexpr int kMostWarps = 32;
   __shared__ double of_warps[kMostWarps];
   double largest = 0;
   bool is_finite = true;
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    const double on = d[i], beside = i + 1 < n ? e[i] : T{0};
+    const double on = d[i], beside = i + 1 < n ? e[i] : 0;
     is_finite = is_finite && isfinite(on) && isfinite(beside);
     largest = fmax(largest, fmax(fabs(on), fabs(beside)));
   }
@@ -45,14 +44,13 @@ __global__ void prepare_kernel(int64_t n, const T* d, const T* e, Header* header
   if (is_finite) frexp(largest, &exponent);
   if (threadIdx.x == 0) *header = {exponent, is_finite, largest == 0};
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    const double before = i > 0 ? ldexp(static_cast<double>(e[i - 1]), -exponent) : 0;
-    rows[i] = {ldexp(static_cast<double>(d[i]), -exponent), before * before};
+    const double before = i > 0 ? ldexp(e[i - 1], -exponent) : 0;
+    rows[i] = {ldexp(d[i], -exponent), before * before};
   }
 }
 
-template <class T>
 __global__ void __launch_bounds__(kThreads)
-    values_kernel(int64_t n, const Header* header, const double2* rows, T* values) {
+    values_kernel(int64_t n, const Header* header, const double2* rows, double* values) {
   __shared__ double2 piece[kRows];
   const int64_t number = static_cast<int64_t>(blockIdx.x) * kValuesOfBlock + threadIdx.x / kPoints;
   const int own = static_cast<int>(threadIdx.x) % kPoints;
@@ -61,7 +59,7 @@ __global__ void __launch_bounds__(kThreads)
     return;
   }
   Interval interval = all_values(header->is_zero);
-  for (int stage = section_count(sizeof(T) == 8); stage > 0; --stage) {
+  for (int stage = 0; stage < kStages; ++stage) {
     const double x = point(interval, own);
     Sturm sturm;
     for (int64_t first = 0; first < n; first += kRows) {
@@ -80,40 +78,27 @@ __global__ void __launch_bounds__(kThreads)
     const unsigned passed = __ballot_sync(~0u, sturm.below <= number) >> (threadIdx.x % kWarp - own);
     interval = section(interval, __popc(passed & ((1u << kPoints) - 1)));
   }
-  if (own == 0 && number < n)
-    values[number] = static_cast<T>(ldexp((interval.low + interval.high) / 2, header->exponent));
-}
-
-template <class T>
-void find_values(int64_t n, const T* d, const T* e, T* values, void* scratch, cudaStream_t stream) {
-  constexpr int kPrepareThreads = 1024;
-  auto* const header = static_cast<Header*>(scratch);
-  auto* const rows = reinterpret_cast<double2*>(static_cast<char*>(scratch) + kHeaderBytes);
-  prepare_kernel<<<1, kPrepareThreads, 0, stream>>>(n, d, e, header, rows);
-  check(cudaGetLastError(), "scaling a tridiagonal matrix");
-  const auto blocks = static_cast<unsigned>((n + kValuesOfBlock - 1) / kValuesOfBlock);
-  values_kernel<<<blocks, kThreads, 0, stream>>>(n, header, rows, values);
-  check(cudaGetLastError(), "counting eigenvalues");
+  if (own == 0 && number < n) values[number] = ldexp((interval.low + interval.high) / 2, header->exponent);
 }
 
 }  // namespace
 
-int64_t tridiagonal_scratch_bytes(DType dtype, int64_t n, bool vectors) {
-  return vectors ? vectors_scratch_bytes(dtype, n) : kHeaderBytes + n * static_cast<int64_t>(sizeof(double2));
+int64_t tridiagonal_scratch_bytes(int64_t n, bool vectors) {
+  return vectors ? vectors_scratch_bytes(n) : kHeaderBytes + n * static_cast<int64_t>(sizeof(double2));
 }
 
-void tridiagonal_values(DType dtype, int64_t n, const void* d, const void* e, void* values, void* scratch,
-                        int32_t* info, CudaStream& stream) {
+void tridiagonal_values(int64_t n, const double* d, const double* e, double* values, void* scratch, int32_t* info,
+                        CudaStream& stream) {
   stream.fill(info, 0, sizeof(*info));
   if (n == 0) return;
-  const auto find = [&]<class T>(T) {
-    find_values(n, static_cast<const T*>(d), static_cast<const T*>(e), static_cast<T*>(values), scratch,
-                stream.handle());
-  };
-  if (dtype == DType::float32)
-    find(float{});
-  else
-    find(double{});
+  constexpr int kPrepareThreads = 1024;
+  auto* const header = static_cast<Header*>(scratch);
+  auto* const rows = reinterpret_cast<double2*>(static_cast<char*>(scratch) + kHeaderBytes);
+  prepare_kernel<<<1, kPrepareThreads, 0, stream.handle()>>>(n, d, e, header, rows);
+  check(cudaGetLastError(), "scaling a tridiagonal matrix");
+  const auto blocks = static_cast<unsigned>((n + kValuesOfBlock - 1) / kValuesOfBlock);
+  values_kernel<<<blocks, kThreads, 0, stream.handle()>>>(n, header, rows, values);
+  check(cudaGetLastError(), "counting eigenvalues");
 }
 
 }  // namespace quarry::local::cuda

@@ -5,7 +5,6 @@
 // else is n^2. Three matrices of n x n: the vectors, those columns permuted, and the vectors of the secular equations.
 // All merges lie on the diagonals of these.
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "quarry/local/base/sizes.h"
@@ -26,13 +25,13 @@ using namespace eigh;
 
 constexpr int kWarp = 32;
 constexpr unsigned kAll = ~0u;
+constexpr int64_t kInt = sizeof(int32_t), kDouble = sizeof(double);
 
 // ---- Leaves ----
 
 // A block for each, a thread for each row.
-template <class T>
 __global__ void __launch_bounds__(kMostLeaf)
-    leaves_kernel(int64_t n, int level, const double* diagonal, const double* beside, T* vectors, double* values,
+    leaves_kernel(int64_t n, int level, const double* diagonal, const double* beside, double* vectors, double* values,
                   int32_t* info) {
   __shared__ double rows[kMostLeaf][kMostLeaf + 1], d[kMostLeaf], e[kMostLeaf], cosines[kMostLeaf], sines[kMostLeaf];
   __shared__ Sweep sweep;
@@ -61,7 +60,7 @@ __global__ void __launch_bounds__(kMostLeaf)
   }
   if (row >= size) return;
   values[begin + row] = d[row];
-  for (int j = 0; j < size; ++j) vectors[begin + row + (begin + j) * n] = static_cast<T>(rows[row][j]);
+  for (int j = 0; j < size; ++j) vectors[begin + row + (begin + j) * n] = rows[row][j];
 }
 
 // ---- Merges ----
@@ -83,15 +82,13 @@ struct Parts {
   __device__ int32_t begin(int64_t part) const { return part_begin(n, level, part); }
 };
 
-template <class T>
-__global__ void couplings_kernel(Parts parts, const T* vectors, double* z) {
+__global__ void couplings_kernel(Parts parts, const double* vectors, double* z) {
   const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column < parts.n) z[column] = vectors[coupled_row(parts.n, parts.level, column) + column * parts.n];
 }
 
 // Block (x, y) is for chain x and rows from y on.
-template <class T>
-__global__ void rotations_kernel(Parts parts, const Rotation* rotations, const int32_t* chains, T* vectors) {
+__global__ void rotations_kernel(Parts parts, const Rotation* rotations, const int32_t* chains, double* vectors) {
   const int32_t first = chains[blockIdx.x], last = chains[blockIdx.x + 1], part = parts.of(rotations[first].x);
   const int64_t row = parts.begin(part) + static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x;
   if (row >= parts.begin(part + 1)) return;
@@ -99,32 +96,30 @@ __global__ void rotations_kernel(Parts parts, const Rotation* rotations, const i
   for (int32_t i = first; i < last; ++i) {
     const Rotation r = rotations[i];
     const double y = vectors[row + r.y * parts.n];
-    vectors[row + r.x * parts.n] = static_cast<T>(r.cosine * x - r.sine * y);
+    vectors[row + r.x * parts.n] = r.cosine * x - r.sine * y;
     x = r.sine * x + r.cosine * y;  // the next one's
   }
-  vectors[row + rotations[last - 1].y * parts.n] = static_cast<T>(x);
+  vectors[row + rotations[last - 1].y * parts.n] = x;
 }
 
 // A block for each column: where it has elements, if it takes part.
-template <class T>
-__global__ void permute_kernel(Parts parts, DevicePlan plan, const T* vectors, T* permuted) {
+__global__ void permute_kernel(Parts parts, DevicePlan plan, const double* vectors, double* permuted) {
   const int64_t column = blockIdx.x;
   const Merge merge = plan.merges[parts.of(column)];
   const int64_t place = column - merge.begin;
   const bool stays = place >= merge.kept();
   const int64_t first = stays || place < merge.above + merge.both ? merge.begin : merge.cut;
   const int64_t last = stays || place >= merge.above ? merge.end : merge.cut;
-  const T* const from = vectors + (merge.begin + plan.sources[column]) * parts.n;
-  T* const to = permuted + column * parts.n;
+  const double* const from = vectors + (merge.begin + plan.sources[column]) * parts.n;
+  double* const to = permuted + column * parts.n;
   for (int64_t row = first + threadIdx.x; row < last; row += blockDim.x) to[row] = from[row];
 }
-template <class T>
-__global__ void return_kernel(Parts parts, DevicePlan plan, const T* permuted, T* vectors) {
+__global__ void return_kernel(Parts parts, DevicePlan plan, const double* permuted, double* vectors) {
   const int64_t column = blockIdx.x;
   const Merge merge = plan.merges[parts.of(column)];
   if (column - merge.begin < merge.kept()) return;
-  const T* const from = permuted + column * parts.n;
-  T* const to = vectors + column * parts.n;
+  const double* const from = permuted + column * parts.n;
+  double* const to = vectors + column * parts.n;
   for (int64_t row = merge.begin + threadIdx.x; row < merge.end; row += blockDim.x) to[row] = from[row];
 }
 
@@ -191,9 +186,8 @@ __global__ void __launch_bounds__(kSecularThreads) weights_kernel(Parts parts, D
 
 // A block for each vector.
 constexpr int kVectorThreads = 128;
-template <class T>
 __global__ void __launch_bounds__(kVectorThreads)
-    secular_vectors_kernel(Parts parts, DevicePlan plan, Zeros zeros, T* secular) {
+    secular_vectors_kernel(Parts parts, DevicePlan plan, Zeros zeros, double* secular) {
   __shared__ double of_warps[kVectorThreads / kWarp];
   const int64_t column = blockIdx.x;
   const Merge merge = plan.merges[parts.of(column)];
@@ -212,8 +206,7 @@ __global__ void __launch_bounds__(kVectorThreads)
   for (const double part : of_warps) squares += part;
   const double factor = 1 / sqrt(squares);
   for (int64_t row = merge.begin + threadIdx.x; row < last; row += kVectorThreads) {
-    secular[row + column * parts.n] =
-        static_cast<T>(vector_element(zeros.poles[row], zeros.weights[row], origin, offset) * factor);
+    secular[row + column * parts.n] = vector_element(zeros.poles[row], zeros.weights[row], origin, offset) * factor;
   }
 }
 
@@ -234,10 +227,9 @@ constexpr int64_t kMostGrouped = 1024;
 constexpr int kTile = 64, kDepth = 16, kProductThreads = 256;
 constexpr int kSide = 16, kOwn = kTile / kSide;  // a thread has kOwn x kOwn elements of a tile, kSide apart
 // Block (x, y) is for a tile, z for half z % 2 of merge z / 2.
-template <class T>
 __global__ void __launch_bounds__(kProductThreads)
-    products_kernel(Parts parts, DevicePlan plan, const T* permuted, const T* secular, T* vectors) {
-  __shared__ T left[kDepth][kTile], right[kDepth][kTile + 1];
+    products_kernel(Parts parts, DevicePlan plan, const double* permuted, const double* secular, double* vectors) {
+  __shared__ double left[kDepth][kTile], right[kDepth][kTile + 1];
   const Merge merge = plan.merges[blockIdx.z / 2];
   const Half half = half_of(merge, blockIdx.z % 2 != 0);
   const int row = half.first_row + static_cast<int>(blockIdx.x) * kTile;
@@ -245,7 +237,7 @@ __global__ void __launch_bounds__(kProductThreads)
   if (row >= half.last_row || column >= last_column) return;
   const int thread = static_cast<int>(threadIdx.x), x = thread % kSide, y = thread / kSide;
   const int64_t n = parts.n;
-  T sums[kOwn][kOwn] = {};
+  double sums[kOwn][kOwn] = {};
   for (int k = half.first; k < half.last; k += kDepth) {
 #pragma unroll
     for (int i = 0; i < kTile * kDepth / kProductThreads; ++i) {
@@ -253,14 +245,14 @@ __global__ void __launch_bounds__(kProductThreads)
       const int left_row = row + at % kTile, left_k = k + at / kTile;
       const int right_k = k + at % kDepth, right_column = column + at / kDepth;
       left[at / kTile][at % kTile] =
-          left_row < half.last_row && left_k < half.last ? permuted[left_row + left_k * n] : T{0};
+          left_row < half.last_row && left_k < half.last ? permuted[left_row + left_k * n] : 0;
       right[at % kDepth][at / kDepth] =
-          right_k < half.last && right_column < last_column ? secular[right_k + right_column * n] : T{0};
+          right_k < half.last && right_column < last_column ? secular[right_k + right_column * n] : 0;
     }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kDepth; ++i) {
-      T a[kOwn], b[kOwn];
+      double a[kOwn], b[kOwn];
 #pragma unroll
       for (int j = 0; j < kOwn; ++j) a[j] = left[i][x + j * kSide], b[j] = right[i][y + j * kSide];
 #pragma unroll
@@ -281,14 +273,12 @@ __global__ void __launch_bounds__(kProductThreads)
   }
 }
 
-template <class T>
-__global__ void order_kernel(int64_t n, const int32_t* order, const T* from, T* to) {
+__global__ void order_kernel(int64_t n, const int32_t* order, const double* from, double* to) {
   const int64_t column = blockIdx.x;
-  const T* const source = from + order[column] * n;
+  const double* const source = from + order[column] * n;
   for (int64_t row = threadIdx.x; row < n; row += blockDim.x) to[row + column * n] = source[row];
 }
-template <class T>
-__global__ void nan_kernel(int64_t count, T* x) {
+__global__ void nan_kernel(int64_t count, double* x) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) x[i] = NAN;
 }
@@ -313,7 +303,6 @@ class Places {
 // What goes to the device for one level, in pinned memory and on the device alike.
 struct PlanPlaces {
   explicit PlanPlaces(int64_t n) {
-    constexpr int64_t kInt = sizeof(int32_t), kDouble = sizeof(double);
     Places places;
     merges = places.take((int64_t{1} << level_count(n)) * static_cast<int64_t>(sizeof(Merge)));
     poles = places.take(n * kDouble);
@@ -328,10 +317,9 @@ struct PlanPlaces {
 };
 
 struct DevicePlaces {
-  DevicePlaces(DType dtype, int64_t n) {
-    constexpr int64_t kDouble = sizeof(double);
+  explicit DevicePlaces(int64_t n) {
     Places places;
-    const int64_t matrix = n * n * itemsize(dtype);
+    const int64_t matrix = n * n * kDouble;
     plan = places.take(PlanPlaces(n).bytes);
     values = places.take(2 * n * kDouble);
     diagonal = places.take(n * kDouble);
@@ -342,7 +330,7 @@ struct DevicePlaces {
     weights = places.take(n * kDouble);
     permuted = places.take(matrix);
     secular = places.take(level_count(n) > 0 ? matrix : 0);
-    workspace_size = n > kMostGrouped ? workspace_bytes(dtype, n, n, n) : 0;
+    workspace_size = n > kMostGrouped ? workspace_bytes(DType::float64, n, n, n) : 0;
     workspace = places.take(workspace_size);
     bytes = places.bytes();
   }
@@ -350,28 +338,24 @@ struct DevicePlaces {
   int64_t workspace_size, bytes;
 };
 
-template <class T>
-constexpr DType kDType = sizeof(T) == 8 ? DType::float64 : DType::float32;
-
-template <class T>
 class Solver {
  public:
-  Solver(int64_t n, T* z, void* scratch, int32_t* info, CudaStream& stream)
+  Solver(int64_t n, double* z, void* scratch, int32_t* info, CudaStream& stream)
       : n_(n),
         z_(z),
         scratch_(static_cast<char*>(scratch)),
         info_(info),
         stream_(stream),
-        places_(kDType<T>, n),
+        places_(n),
         plan_places_(n),
         host_(plan_places_.bytes + 2 * n * kDouble, default_pinned_pool(DeviceKind::cuda),
               /*stream=*/nullptr) {}
 
-  void run(const T* d, const T* e, T* values) {
-    stream_.copy(host_values(), d, n_ * kItem);
-    stream_.copy(static_cast<T*>(host_values()) + n_, e, (n_ - 1) * kItem);
+  void run(const double* d, const double* e, double* values) {
+    stream_.copy(host_values(), d, n_ * kDouble);
+    stream_.copy(host_values() + n_, e, (n_ - 1) * kDouble);
     stream_.synchronize();
-    const T* const given = static_cast<const T*>(host_values());
+    const double* const given = host_values();
     std::vector<double> diagonal(given, given + n_), beside(given + n_, given + 2 * n_ - 1);
     const Scaling scaling = scale(diagonal, beside);
     if (!scaling.is_finite) {
@@ -379,7 +363,7 @@ class Solver {
       fill_nan(z_, n_ * n_);
       return;
     }
-    Merges merges(beside, std::numeric_limits<T>::epsilon());
+    Merges merges(beside);
     merges.cut(diagonal);
     upload(diagonal, 0, places_.diagonal);
     upload(beside, n_ * kDouble, places_.beside);
@@ -392,7 +376,7 @@ class Solver {
 
   void leaves() {
     const int level = level_count(n_);
-    stream_.fill(z_, 0, n_ * n_ * kItem);
+    stream_.fill(z_, 0, n_ * n_ * kDouble);
     leaves_kernel<<<1u << level, kMostLeaf, 0, stream_.handle()>>>(
         n_, level, device(places_.diagonal), device(places_.beside), z_, device(places_.values), info_);
     check(cudaGetLastError(), "eigenvectors of leaves");
@@ -406,8 +390,8 @@ class Solver {
     stream_.copy(host_values(), device(places_.values), (level >= 0 ? 2 : 1) * n_ * kDouble);
     stream_.synchronize();
   }
-  const double* values() { return static_cast<const double*>(host_values()); }
-  const double* z() { return values() + n_; }
+  const double* values() const { return host_values(); }
+  const double* z() const { return values() + n_; }
 
   void merge(int level, const MergePlan& plan) {
     const Parts parts{n_, level};
@@ -445,21 +429,19 @@ class Solver {
   }
 
  private:
-  static constexpr int64_t kItem = sizeof(T), kDouble = sizeof(double);
   static constexpr int kThreads = 256;
 
   static unsigned blocks(int64_t count, int64_t each) { return static_cast<unsigned>((count + each - 1) / each); }
   double* device(int64_t place) const { return reinterpret_cast<double*>(scratch_ + place); }
-  T* permuted() const { return reinterpret_cast<T*>(scratch_ + places_.permuted); }
-  T* secular() const { return reinterpret_cast<T*>(scratch_ + places_.secular); }
+  double* permuted() const { return device(places_.permuted); }
+  double* secular() const { return device(places_.secular); }
   // In pinned memory: what goes to the device, and behind it what comes from there.
   char* host_plan() const { return static_cast<char*>(host_.data()); }
-  void* host_values() const { return host_plan() + plan_places_.bytes; }
+  double* host_values() const { return reinterpret_cast<double*>(host_plan() + plan_places_.bytes); }
 
   void upload(const std::vector<double>& x, int64_t by, int64_t to) {
-    const int64_t bytes = std::ssize(x) * kDouble;
     std::ranges::copy(x, reinterpret_cast<double*>(host_plan() + by));
-    stream_.copy(scratch_ + to, host_plan() + by, bytes);
+    stream_.copy(scratch_ + to, host_plan() + by, std::ssize(x) * kDouble);
   }
   DevicePlan upload(const MergePlan& plan) {
     char* const from = scratch_ + places_.plan;
@@ -479,41 +461,36 @@ class Solver {
   void multiply(const Merge& merge, const Half& half) {
     const int64_t rows = half.last_row - half.first_row, k = half.last - half.first, columns = merge.kept();
     if (columns == 0) return;
-    T* const c = z_ + half.first_row + merge.begin * n_;
+    double* const c = z_ + half.first_row + merge.begin * n_;
     if (k == 0) {
-      QUARRY_CUDA_CALL(cudaMemset2DAsync(c, static_cast<size_t>(n_ * kItem), 0, static_cast<size_t>(rows * kItem),
+      QUARRY_CUDA_CALL(cudaMemset2DAsync(c, static_cast<size_t>(n_ * kDouble), 0, static_cast<size_t>(rows * kDouble),
                                          static_cast<size_t>(columns), stream_.handle()));
       return;
     }
     const cublasHandle_t handle = stream_.blas();
     QUARRY_CUDA_CALL(
         cublasSetWorkspace(handle, scratch_ + places_.workspace, static_cast<size_t>(places_.workspace_size)));
-    T* const a = permuted() + half.first_row + half.first * n_;
-    T* const b = secular() + half.first + merge.begin * n_;
-    blas_product(
-        {kDType<T>, /*alpha=*/1, {a, rows, k, 1, n_}, {b, k, columns, 1, n_}, /*beta=*/0, {c, rows, columns, 1, n_}},
-        {}, handle);
+    const MatrixView a{permuted() + half.first_row + half.first * n_, rows, k, 1, n_};
+    const MatrixView b{secular() + half.first + merge.begin * n_, k, columns, 1, n_};
+    blas_product({DType::float64, /*alpha=*/1, a, b, /*beta=*/0, {c, rows, columns, 1, n_}}, {}, handle);
   }
 
-  void finish(const Merges& merges, int exponent, T* values) {
-    auto* const sorted = reinterpret_cast<T*>(host_plan());
-    for (int64_t i = 0; i < n_; ++i)
-      sorted[i] = static_cast<T>(std::ldexp(merges.value(merges.order()[static_cast<size_t>(i)]), exponent));
-    stream_.copy(values, sorted, n_ * kItem);
+  void finish(const Merges& merges, int exponent, double* values) {
+    auto* const sorted = reinterpret_cast<double*>(host_plan());
     const std::vector<int32_t>& order = merges.order();
+    std::ranges::transform(order, sorted, [&](int32_t from) { return std::ldexp(merges.value(from), exponent); });
+    stream_.copy(values, sorted, n_ * kDouble);
     if (std::ranges::is_sorted(order)) return;
-    const int64_t bytes = n_ * static_cast<int64_t>(sizeof(int32_t));
     char* const from = host_plan() + plan_places_.sources;  // behind the values
-    static_assert(sizeof(T) <= sizeof(double));
     std::ranges::copy(order, reinterpret_cast<int32_t*>(from));
     char* const on_device = scratch_ + places_.plan + plan_places_.sources;
-    stream_.copy(on_device, from, bytes);
+    stream_.copy(on_device, from, n_ * kInt);
     order_kernel<<<static_cast<unsigned>(n_), kThreads, 0, stream_.handle()>>>(
         n_, reinterpret_cast<const int32_t*>(on_device), z_, permuted());
     check(cudaGetLastError(), "ordering eigenvectors");
-    stream_.copy(z_, permuted(), n_ * n_ * kItem);
+    stream_.copy(z_, permuted(), n_ * n_ * kDouble);
   }
-  void fill_nan(T* x, int64_t count) {
+  void fill_nan(double* x, int64_t count) {
     constexpr int64_t kMostBlocks = 1024;
     const unsigned grid = blocks(std::min(count, kMostBlocks * kThreads), kThreads);
     nan_kernel<<<grid, kThreads, 0, stream_.handle()>>>(count, x);
@@ -521,7 +498,7 @@ class Solver {
   }
 
   const int64_t n_;
-  T* const z_;
+  double* const z_;
   char* const scratch_;
   int32_t* const info_;
   CudaStream& stream_;
@@ -532,20 +509,12 @@ class Solver {
 
 }  // namespace
 
-int64_t eigh::vectors_scratch_bytes(DType dtype, int64_t n) { return n == 0 ? 0 : DevicePlaces(dtype, n).bytes; }
+int64_t eigh::vectors_scratch_bytes(int64_t n) { return n == 0 ? 0 : DevicePlaces(n).bytes; }
 
-void tridiagonal_vectors(DType dtype, int64_t n, const void* d, const void* e, void* values, void* z, void* scratch,
+void tridiagonal_vectors(int64_t n, const double* d, const double* e, double* values, double* z, void* scratch,
                          int32_t* info, CudaStream& stream) {
   stream.fill(info, 0, sizeof(*info));
-  if (n == 0) return;
-  const auto solve = [&]<class T>(T) {
-    Solver<T>(n, static_cast<T*>(z), scratch, info, stream)
-        .run(static_cast<const T*>(d), static_cast<const T*>(e), static_cast<T*>(values));
-  };
-  if (dtype == DType::float32)
-    solve(float{});
-  else
-    solve(double{});
+  if (n > 0) Solver(n, z, scratch, info, stream).run(d, e, values);
 }
 
 }  // namespace quarry::local::cuda

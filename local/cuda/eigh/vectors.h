@@ -3,10 +3,8 @@
 
 #include <cstdint>
 
-#include "quarry/local/base/dtype.h"
-
 namespace quarry::local::cuda::eigh {
 
-int64_t vectors_scratch_bytes(DType dtype, int64_t n);
+int64_t vectors_scratch_bytes(int64_t n);
 
 }  // namespace quarry::local::cuda::eigh
