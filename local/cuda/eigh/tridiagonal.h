@@ -16,8 +16,9 @@ int64_t tridiagonal_scratch_bytes(int64_t n, bool vectors);
 // device memory; info, one number, becomes 0. Queues work and returns; the same bits at every call.
 void tridiagonal_values(int64_t n, const double* d, const double* e, double* values, void* scratch, int32_t* info,
                         CudaStream& stream);
-// The same with the eigenvectors, of length 1, in the columns of z (n x n, by columns without gaps). info becomes more
-// than 0 if something did not converge. Blocks: between its merges the host decides which vectors stay.
+// The same with the eigenvectors, of length 1, in the columns of z (n x n, by columns without gaps). The stream's
+// cuBLAS handle has a workspace, whose size decides the bits. info becomes more than 0 if something did not converge.
+// Blocks: between its merges the host decides which vectors stay.
 void tridiagonal_vectors(int64_t n, const double* d, const double* e, double* values, double* z, void* scratch,
                          int32_t* info, CudaStream& stream);
 

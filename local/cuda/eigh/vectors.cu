@@ -325,12 +325,9 @@ struct DevicePlaces {
     weights = places.take(n * kDouble);
     permuted = places.take(matrix);
     secular = places.take(level_count(n) > 0 ? matrix : 0);
-    workspace_size = n > kMostGrouped ? workspace_bytes(DType::float64, n, n, n) : 0;
-    workspace = places.take(workspace_size);
     bytes = places.bytes();
   }
-  int64_t plan, values, diagonal, beside, origins, offsets, poles, weights, permuted, secular, workspace;
-  int64_t workspace_size, bytes;
+  int64_t plan, values, diagonal, beside, origins, offsets, poles, weights, permuted, secular, bytes;
 };
 
 class Solver {
@@ -462,12 +459,9 @@ class Solver {
                                          static_cast<size_t>(columns), stream_.handle()));
       return;
     }
-    const cublasHandle_t handle = stream_.blas();
-    QUARRY_CUDA_CALL(
-        cublasSetWorkspace(handle, scratch_ + places_.workspace, static_cast<size_t>(places_.workspace_size)));
     const MatrixView a{permuted() + half.first_row + half.first * n_, rows, k, 1, n_};
     const MatrixView b{secular() + half.first + merge.begin * n_, k, columns, 1, n_};
-    blas_product({DType::float64, /*alpha=*/1, a, b, /*beta=*/0, {c, rows, columns, 1, n_}}, {}, handle);
+    blas_product({DType::float64, /*alpha=*/1, a, b, /*beta=*/0, {c, rows, columns, 1, n_}}, {}, stream_.blas());
   }
 
   void finish(const Merges& merges, int exponent, double* values) {
