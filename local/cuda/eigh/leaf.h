@@ -19,7 +19,7 @@ struct Sweep {
 };
 
 QUARRY_EIGH_FUNCTION bool is_negligible(double e, double d, double next) {
-  constexpr double kHalfPlace = 0x1p-53, kNothing = 0x1p-900;  // T is scaled to 1
+  constexpr double kHalfPlace = 0x1p-53, kNothing = 0x1p-900;  // the matrix is scaled to 1
   return std::fabs(e) <= kHalfPlace * (std::fabs(d) + std::fabs(next)) + kNothing;
 }
 

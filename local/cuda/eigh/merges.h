@@ -68,6 +68,15 @@ struct Merge {
   double rho;
   QUARRY_EIGH_FUNCTION int32_t kept() const { return above + both + below; }
 };
+// A product of a merge: the rows of its vectors above or below the cut, of the permuted columns that have elements
+// there, times the same rows of the secular equation's vectors.
+struct Half {
+  int32_t first_row, last_row, first, last;
+};
+QUARRY_EIGH_FUNCTION Half half_of(const Merge& merge, bool is_lower) {
+  if (is_lower) return {merge.cut, merge.end, merge.begin + merge.above, merge.begin + merge.kept()};
+  return {merge.begin, merge.cut, merge.begin, merge.begin + merge.above + merge.both};
+}
 // Columns (x, y) become (c x - s y, s x + c y).
 struct Rotation {
   int32_t x, y;

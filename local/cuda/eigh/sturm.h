@@ -1,4 +1,4 @@
-// Eigenvalues of a symmetric tridiagonal matrix by counting: of T - x, as many leading principal minors have another
+// Eigenvalues of a symmetric tridiagonal matrix T by counting: of T - x, as many leading principal minors have another
 // sign than the one before as eigenvalues lie below x (Sturm). Host and device code, without CUDA.
 //
 // Minors, not their quotients: p_i = (d_i - x) p_(i-1) - e_(i-1)^2 p_(i-2) takes one multiplication after the other,

@@ -138,7 +138,6 @@ struct WarpLanes {
 };
 constexpr int kSecularThreads = 128, kSecularElements = kSecularThreads / kWarp;
 
-// Of a merge, or of the columns from its first on.
 __device__ inline Secular secular_problem(const Merge& merge, const DevicePlan& plan) {
   return {merge.kept(), plan.poles + merge.begin, plan.weights + merge.begin, merge.rho};
 }
@@ -207,21 +206,11 @@ __global__ void __launch_bounds__(kVectorThreads)
 
 // ---- Products ----
 
-// Rows above or below a cut of the merged vectors: the columns that have elements there, times these rows of the
-// secular vectors.
-struct Half {
-  int32_t first_row, last_row, first, last;
-};
-QUARRY_EIGH_FUNCTION Half half_of(const Merge& merge, bool is_lower) {
-  if (is_lower) return {merge.cut, merge.end, merge.begin + merge.above, merge.begin + merge.kept()};
-  return {merge.begin, merge.cut, merge.begin, merge.begin + merge.above + merge.both};
-}
-
 // Larger parts are cuBLAS's: several launches for each, but at a better rate. Measured on an H200.
 constexpr int64_t kMostGrouped = 512;
 constexpr int kTile = 64, kDepth = 16, kProductThreads = 256;
 constexpr int kSide = 16, kOwn = kTile / kSide;  // a thread has kOwn x kOwn elements of a tile, kSide apart
-// Block (x, y) is for a tile, z for half z % 2 of merge z / 2.
+// Blocks: x and y are for a tile, z for half z % 2 of merge z / 2.
 __global__ void __launch_bounds__(kProductThreads)
     products_kernel(Parts parts, DevicePlan plan, const double* permuted, const double* secular, double* vectors) {
   __shared__ double left[kDepth][kTile], right[kDepth][kTile + 1];
@@ -311,6 +300,7 @@ struct PlanPlaces {
   int64_t merges, poles, weights, rows, sources, rotations, chains, bytes;
 };
 
+// The scratch.
 struct DevicePlaces {
   explicit DevicePlaces(int64_t n) {
     Places places;

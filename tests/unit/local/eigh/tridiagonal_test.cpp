@@ -77,9 +77,7 @@ class HostDevice {
         for (int32_t i = merge.begin; i < merge.end; ++i)
           at(permuted_, i, j) = at(vectors_, i, merge.begin + plan.sources[index(j)]);
       make_secular_vectors(merge, plan);
-      const int32_t above = merge.above + merge.both, first = merge.above;
-      multiply(merge.begin, merge.cut, merge.begin, merge.begin, merge.begin + above, merge.kept());
-      multiply(merge.cut, merge.end, merge.begin, merge.begin + first, merge.begin + merge.kept(), merge.kept());
+      for (const bool is_lower : {false, true}) multiply(merge, half_of(merge, is_lower));
       for (int32_t j = merge.begin + merge.kept(); j < merge.end; ++j)
         for (int32_t i = merge.begin; i < merge.end; ++i) at(vectors_, i, j) = at(permuted_, i, j);
     }
@@ -121,21 +119,18 @@ class HostDevice {
         at(secular_, begin + plan.rows[index(begin + j)], begin + i) = element[index(j)] / std::sqrt(squares);
     }
   }
-  // Rows [top, bottom) of the vectors: columns [first, last) of those permuted times these rows of the secular ones.
-  void multiply(int32_t top, int32_t bottom, int32_t begin, int32_t first, int32_t last, int32_t columns) {
-    for (int32_t j = begin; j < begin + columns; ++j) {
-      for (int32_t i = top; i < bottom; ++i) at(vectors_, i, j) = 0;
-      for (int32_t k = first; k < last; ++k) {
+  void multiply(const Merge& merge, const Half& half) {
+    for (int32_t j = merge.begin; j < merge.begin + merge.kept(); ++j) {
+      for (int32_t i = half.first_row; i < half.last_row; ++i) at(vectors_, i, j) = 0;
+      for (int32_t k = half.first; k < half.last; ++k) {
         const double factor = at(secular_, k, j);
-        for (int32_t i = top; i < bottom; ++i) at(vectors_, i, j) += at(permuted_, i, k) * factor;
+        for (int32_t i = half.first_row; i < half.last_row; ++i) at(vectors_, i, j) += at(permuted_, i, k) * factor;
       }
     }
   }
 
   const int64_t n_;
-  Numbers d_, e_;
-  Numbers vectors_, permuted_, secular_;
-  Numbers values_, z_, origins_, offsets_;
+  Numbers d_, e_, vectors_, permuted_, secular_, values_, z_, origins_, offsets_;
 };
 
 struct Result {
