@@ -640,9 +640,13 @@ EigResult eigh(const Array& a, Triangle triangle) {
 }
 
 Array eigvalsh(const Array& a, Triangle triangle) {
-  if (a.ndim() != 2 || local::is_half(a.dtype()) || !exceeds_eigh(a)) return eigh(a, triangle).eigenvalues;
   check_square(a);
-  return spectral::eigh(both_triangles(computed(a), triangle), /*with_vectors=*/false).values;
+  if (a.ndim() == 2 && exceeds_eigh(a))
+    return spectral::eigh(both_triangles(computed(a), triangle), /*with_vectors=*/false).values;
+  const char* uplo = triangle == Triangle::lower ? "L" : "U";
+  return applied({"eigvalsh", {{a}}, op::Hash().add(std::string_view(uplo)), [uplo](Arrays given) {
+                    return Results{ops::eigvalsh(given[0], uplo)};
+                  }})[0];
 }
 
 }  // namespace quarry::linalg

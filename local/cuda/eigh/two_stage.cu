@@ -98,7 +98,7 @@ struct Places {
         solving(all),
         transforming(all),
         for_reduction(reducing, n),
-        tridiagonal(solving.take<char>(tridiagonal_scratch_bytes(DType::float64, n, vectors))) {
+        tridiagonal(solving.take<char>(tridiagonal_scratch_bytes(n, vectors))) {
     if (vectors) for_vectors.emplace(transforming, n);
   }
 
@@ -144,13 +144,12 @@ void decompose(DType dtype, bool is_upper, int64_t n, T* given, T* values, bool 
     machine.launch(what, kernel, {(count + kThreadsEach - 1) / kThreadsEach}, kThreadsEach, 0, arguments...);
   };
   if (vectors) {
-    tridiagonal_vectors(DType::float64, n, places.d, places.e, places.values, places.z, places.tridiagonal, info,
-                        stream);
+    tridiagonal_vectors(n, places.d, places.e, places.values, places.z, places.tridiagonal, info, stream);
     steps.transform_by_chase(*places.for_vectors, {places.z, n}, n);
     steps.transform_by_band(*places.for_vectors, {places.z, n}, n);
     each("copying eigenvectors", vectors_kernel<T>, n * n, places.z, given, n * n);
   } else {
-    tridiagonal_values(DType::float64, n, places.d, places.e, places.values, places.tridiagonal, info, stream);
+    tridiagonal_values(n, places.d, places.e, places.values, places.tridiagonal, info, stream);
   }
   each("scaling eigenvalues", values_kernel<T>, n, places.values, values, n, places.largest);
 }
