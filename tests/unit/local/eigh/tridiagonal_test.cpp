@@ -247,6 +247,9 @@ std::vector<Matrix> matrices(int64_t n) {
   add(
       "blocks of all scales", [&](int64_t i) { return uniform(random) * std::pow(10, -10 * real(i / 40 % 4)); },
       [&](int64_t i) { return i % 40 == 39 ? 0 : uniform(random) * std::pow(10, -10 * real(i / 40 % 4)); });
+  add(
+      "a half of tiny numbers", [&](int64_t i) { return uniform(random) * (i < n / 2 ? 1 : 1e-250); },
+      [&](int64_t i) { return uniform(random) * (i < n / 2 - 1 ? 1 : 1e-250); });
   return all;
 }
 
