@@ -224,9 +224,13 @@ class Runner {
   }
 
   void run(const Eigh& task) {
+    if (by_two_stages(task)) {
+      const Scratch scratch(two_stage_scratch_bytes(task.dtype, task.a.rows, task.vectors), context_);
+      for (int64_t p = 0; p < task.a.count; ++p) two_stage_eigh(task, p, scratch.data(), stream_);
+      return;
+    }
     if (task.subset) return some_eigh(task);
     if (task.a.count > 1 && by_warp_eigh(task)) return warp_jacobi_eigh(task, stream_);
-    if (by_two_stages(task)) return two_stages(task);
     const int64_t n = task.a.rows, count = task.a.count;
     const cusolverEigMode_t mode = task.vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
     const cublasFillMode_t fill = fill_mode(task.triangle);
@@ -300,15 +304,6 @@ class Runner {
     const Buffer host(static_cast<int64_t>(host_bytes), default_pinned_pool(DeviceKind::cuda), /*stream=*/nullptr);
     call(device.data(), device_bytes, host.data(), host_bytes);
     stream_.synchronize();
-  }
-
-  void two_stages(const Eigh& task) {
-    const int64_t n = task.a.rows, item = itemsize(real_type(task.dtype));
-    const Scratch scratch(two_stage_scratch_bytes(task.dtype, n, task.vectors), context_);
-    for (int64_t p = 0; p < task.a.count; ++p)
-      two_stage_eigh(task.dtype, task.triangle, n, matrix(task.a, p, task.dtype),
-                     static_cast<char*>(task.values) + p * n * item, task.vectors, task.info + p, scratch.data(),
-                     stream_);
   }
 
   void some_eigh(const Eigh& task) {

@@ -134,7 +134,7 @@ inline int64_t at_once(const Eigh& task) {
 }
 
 inline bool by_two_stages(const Eigh& task) {
-  return !task.subset && is_two_stage(task.dtype, task.a.rows, task.vectors);
+  return is_two_stage(task.dtype, task.a.rows, task.vectors);
 }
 // cuSOLVER's batched Jacobi method, which gives a matrix to a block, is faster where that holds it.
 inline bool by_syevj(const Eigh& task, int64_t count) {

@@ -74,7 +74,7 @@ class CudaStream final : public DeviceStream {
     used_ = true;
     return stream_.get();
   }
-  // This stream's library handles, made at first use. A BLAS call needs set_workspace() first.
+  // This stream's library handles, made at first use. A BLAS call needs begin_blas() (matrix.h) first.
   cublasHandle_t blas();
   cusolverDnHandle_t solver();
   cusparseHandle_t sparse();

@@ -1,7 +1,9 @@
 #include "quarry/local/cuda/eigh/two_stage.h"
 
+#include <algorithm>
 #include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "quarry/local/cuda/eigh/machine.cuh"
 #include "quarry/local/cuda/eigh/tridiagonal.h"
@@ -120,15 +122,43 @@ struct Places {
   std::optional<Steps::ForVectors> for_vectors;
 };
 
+// Numbers of eigenvalues that are wanted.
+struct Wanted {
+  int64_t first, count;
+};
+// Those in (low, high], of values on the device that ascend. Blocks.
 template <class T>
-void decompose(DType dtype, bool is_upper, int64_t n, T* given, T* values, bool vectors, int32_t* info, void* scratch,
+Wanted wanted_by_value(const ByValue& range, const T* values, int64_t n, CudaStream& stream) {
+  std::vector<T> on_host(static_cast<size_t>(n));
+  QUARRY_CUDA_CALL(
+      cudaMemcpyAsync(on_host.data(), values, on_host.size() * sizeof(T), cudaMemcpyDeviceToHost, stream.handle()));
+  stream.synchronize();
+  const auto begin = std::upper_bound(on_host.begin(), on_host.end(), range.low);
+  const auto end = std::upper_bound(begin, on_host.end(), range.high);
+  return {begin - on_host.begin(), end - begin};
+}
+
+template <class T>
+void decompose(const Eigh& task, T* given, T* values, int32_t* info, int32_t* found, void* scratch,
                CudaStream& stream) {
-  const Places places(scratch, dtype, n, vectors);
+  const int64_t n = task.a.rows;
+  const bool is_upper = task.triangle == Triangle::upper;
+  const Places places(scratch, task.dtype, n, task.vectors);
   double* a = places.a;
   if constexpr (std::is_same_v<T, double>) a = given;
   const cublasHandle_t blas = stream.blas();
   QUARRY_CUDA_CALL(cublasSetWorkspace(blas, places.workspace, static_cast<size_t>(places.workspace_size)));
   const CudaMachine machine(blas, stream.handle());
+  constexpr int kThreadsEach = 256;
+  const auto each = [&](const char* what, auto kernel, int64_t count, auto... arguments) {
+    if (count == 0) return;
+    machine.launch(what, kernel, {(count + kThreadsEach - 1) / kThreadsEach}, kThreadsEach, 0, arguments...);
+  };
+  const auto rescale = [&](Wanted some) {
+    each("scaling eigenvalues", values_kernel<T>, some.count, places.values + some.first, values, some.count,
+         places.largest);
+  };
+
   const int64_t tiles = (n + kTile - 1) / kTile;
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(tiles)), threads(kTile, 8);
   machine.zero(places.largest, sizeof(Largest));
@@ -139,19 +169,27 @@ void decompose(DType dtype, bool is_upper, int64_t n, T* given, T* values, bool 
   const Steps steps(machine, a, n, places.kept);
   steps.to_band(places.for_reduction);
   steps.chase(places.for_reduction, places.d, places.e);
-  constexpr int kThreadsEach = 256;
-  const auto each = [&](const char* what, auto kernel, int64_t count, auto... arguments) {
-    machine.launch(what, kernel, {(count + kThreadsEach - 1) / kThreadsEach}, kThreadsEach, 0, arguments...);
-  };
-  if (vectors) {
+  if (task.vectors)
     tridiagonal_vectors(n, places.d, places.e, places.values, places.z, places.tridiagonal, info, stream);
-    steps.transform_by_chase(*places.for_vectors, {places.z, n}, n);
-    steps.transform_by_band(*places.for_vectors, {places.z, n}, n);
-    each("copying eigenvectors", vectors_kernel<T>, n * n, places.z, given, n * n);
-  } else {
+  else
     tridiagonal_values(n, places.d, places.e, places.values, places.tridiagonal, info, stream);
+  Wanted wanted{0, n};
+  if (task.subset) {
+    if (const auto* range = std::get_if<ByIndex>(&*task.subset)) {
+      wanted = {range->first, range->last - range->first + 1};
+    } else {
+      rescale(wanted);
+      wanted = wanted_by_value(std::get<ByValue>(*task.subset), values, n, stream);
+    }
+    const auto count = static_cast<int32_t>(wanted.count);
+    QUARRY_CUDA_CALL(cudaMemcpyAsync(found, &count, sizeof count, cudaMemcpyHostToDevice, stream.handle()));
   }
-  each("scaling eigenvalues", values_kernel<T>, n, places.values, values, n, places.largest);
+  rescale(wanted);
+  if (!task.vectors || wanted.count == 0) return;
+  const View<double> z{places.z + wanted.first * n, n};
+  steps.transform_by_chase(*places.for_vectors, z, wanted.count);
+  steps.transform_by_band(*places.for_vectors, z, wanted.count);
+  each("copying eigenvectors", vectors_kernel<T>, n * wanted.count, z.data, given, n * wanted.count);
 }
 
 }  // namespace
@@ -166,13 +204,13 @@ int64_t two_stage_scratch_bytes(DType dtype, int64_t n, bool vectors) {
   return Places(nullptr, dtype, n, vectors).bytes();
 }
 
-void two_stage_eigh(DType dtype, Triangle triangle, int64_t n, void* a, void* values, bool vectors, int32_t* info,
-                    void* scratch, CudaStream& stream) {
+void two_stage_eigh(const Eigh& task, int64_t p, void* scratch, CudaStream& stream) {
+  const int64_t n = task.a.rows;
   const auto run = [&]<class T>(T) {
-    decompose(dtype, triangle == Triangle::upper, n, static_cast<T*>(a), static_cast<T*>(values), vectors, info,
-              scratch, stream);
+    decompose(task, static_cast<T*>(task.a.data) + p * n * n, static_cast<T*>(task.values) + p * n, task.info + p,
+              task.subset ? task.found + p : nullptr, scratch, stream);
   };
-  if (dtype == DType::float32)
+  if (task.dtype == DType::float32)
     run(float{});
   else
     run(double{});

@@ -98,10 +98,30 @@ TEST_P(LargeEigh, DecomposesInTwoStages) {
     EXPECT_EQ(largest_difference(again, values), 0);
     EXPECT_EQ(largest_difference(vectors_again, vectors), 0);
   };
+  const auto expect_some = [&](const NdArray& a) {
+    const auto all = linalg::eigh(a).first;
+    const int64_t n = a.shape(0), first = n / 3, last = first + 70;
+    const double norm = ops::max(ops::absolute(all)).item<double>();
+    const double place = static_cast<double>(n) * (a.dtype() == DType::float64 ? 0x1p-52 : 0x1p-23);
+    const auto between = [&](int64_t i) {
+      return (all[{i}].item<double>() + all[{i + 1}].item<double>()) / 2;  // of two neighbours
+    };
+    for (const Subset& subset : {Subset(ByIndex{first, last}), Subset(ByValue{between(first - 1), between(last)})}) {
+      const ops::EighResult some = ops::eigh(a, subset);
+      ASSERT_EQ(some.eigenvalues.shape(), (Dims{last - first + 1}));
+      ASSERT_EQ(some.eigenvectors.shape(), (Dims{n, last - first + 1}));
+      EXPECT_LE(largest_difference(some.eigenvalues, all[{Slice{first, last + 1, {}}}]), norm * place);
+      EXPECT_LT(largest_difference(linalg::matmul(a, some.eigenvectors), some.eigenvectors * some.eigenvalues),
+                norm * place);
+      EXPECT_LE(largest_difference(ops::eigvalsh(a, subset), some.eigenvalues), norm * place);
+    }
+    EXPECT_EQ(ops::eigh(a, ByValue{10 * norm, 11 * norm}).eigenvalues.size(), 0);
+  };
   for (const DType dtype : {DType::float32, DType::float64}) {
     for (const int64_t n : {3584, 4097}) {
       const NdArray half = normal({n, n}, dtype), a = half + half.T();
       for (const Triangle triangle : {Triangle::lower, Triangle::upper}) expect_decomposed(a, triangle);
+      expect_some(a);
       expect_decomposed(a * (dtype == DType::float64 ? 1e250 : 1e25), Triangle::lower);
       expect_decomposed(a * (dtype == DType::float64 ? 1e-250 : 1e-25), Triangle::lower);
     }
