@@ -134,7 +134,9 @@ BlockId Builder::chunk_block(const plan::ArrayRef& array, int64_t chunk) {
   }
   const int64_t bytes = array.stored->value().nbytes();
   const BlockId uploaded = add_block(key, bytes);
-  add_transfer(TaskKind::copy, QueueKind::io, add_body<UploadBody>(array.stored).first, 0, {0, bytes}, {}, uploaded);
+  // On the CPU it is in memory already: who computes copies it sooner than another thread wakes up.
+  const QueueKind queue = device().kind == local::DeviceKind::cpu ? QueueKind::compute : QueueKind::io;
+  add_transfer(TaskKind::copy, queue, add_body<UploadBody>(array.stored).first, 0, {0, bytes}, {}, uploaded);
   return uploaded;
 }
 
