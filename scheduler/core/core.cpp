@@ -243,6 +243,13 @@ void Core::run_as_short(Guard& guard, const ShortRun& how) {
   const auto look = [this](int change) {
     for (const auto& caller : callers_) queues_[caller->queue].looking += change;
   };
+  // While this thread is at a task, others take what remains; but where the compute queue has one thread, it is this.
+  const auto look_on = [this](int change) {
+    for (const auto& caller : callers_) {
+      WorkQueue& queue = queues_[caller->queue];
+      if (caller->queue != QueueKind::compute || queue.threads > 1) queue.looking += change;
+    }
+  };
   look(1);
   const bool was_of_worker = std::exchange(Staging::is_of_worker, true);
   short_run_ = &how;
@@ -254,11 +261,11 @@ void Core::run_as_short(Guard& guard, const ShortRun& how) {
   while (!is_run_over() && in_time) {
     const auto ready = std::ranges::find_if(callers_, [this](const auto& one) { return !queues_[one->queue].empty(); });
     if (ready != callers_.end()) {
-      look(-1);  // others take what remains
+      look_on(-1);
       ++at_work_;
       run_tasks(guard, **ready, queues_[(*ready)->queue].pop().what);
       --at_work_;
-      look(1);
+      look_on(1);
     } else {
       guard.unlock();
       how.progress();

@@ -91,7 +91,7 @@ class WorkQueue {
     const bool worth = is_worth_joining();
     if (worth_.load(std::memory_order_relaxed) != worth) worth_.store(worth, std::memory_order_relaxed);
     const int64_t useful =
-        worth ? std::clamp<int64_t>(ready_ns_ / kRoundNs, 1, static_cast<int64_t>(ready_.size())) : 0;
+        worth ? std::clamp<int64_t>(ready_ns_ / kRoundNs, 1, std::min<int64_t>(std::ssize(ready_), threads)) : 0;
     const int count = static_cast<int>(std::clamp<int64_t>(useful - tokens - looking, 0, idle));
     idle -= count;
     tokens += count;

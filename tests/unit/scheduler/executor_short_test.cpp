@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -119,6 +120,36 @@ TEST(ShortRuns, NoOtherThreadIsWokenForAChain) {
   }
   EXPECT_TRUE(alone) << rows << " rows";
   RecordProperty("rows", rows);
+}
+
+// A compute queue of one thread has this one meanwhile, also for many tasks that are ready at once, each of which takes
+// as long as a thread takes to wake up. Of runs that are not given up after a while, another thread may have a part
+// only where it was still awake: hardly ever.
+TEST(ShortRuns, NoOtherThreadComputesWhereOneIsToDoSo) {
+  constexpr int kRuns = 200, kTasks = 6;
+  constexpr auto kTask = std::chrono::microseconds(50), kWhile = std::chrono::microseconds(900);
+  ExecutorConfig config = config_for(DeviceKind::cpu, 1 << 20);
+  config.compute_threads = 1;
+  const auto executor = Executor::create(config);
+  int shared = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::atomic<bool> alone{true};
+    const auto self = std::this_thread::get_id();
+    Graph graph;
+    for (int i = 0; i < kTasks; ++i) {
+      const int32_t body = graph.add_body(std::make_unique<Call>([&](TaskRun&) {
+        const auto until = std::chrono::steady_clock::now() + kTask;
+        while (std::chrono::steady_clock::now() < until) {
+        }
+        if (std::this_thread::get_id() != self) alone = false;
+      }));
+      add(graph, {.body = body});
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    executor->run(graph, nullptr, &kNothingToWaitFor);
+    if (!alone && std::chrono::steady_clock::now() - begin < kWhile) ++shared;
+  }
+  EXPECT_LE(shared, kRuns / 10);
 }
 
 // Each of two tasks waits for the other: while this thread is at one, the other is for somebody else.

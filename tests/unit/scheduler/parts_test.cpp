@@ -33,6 +33,7 @@ TEST(WorkQueue, AFewShortTasksAreLeftToTheThreadThatWillBeBack) {
 
 TEST(WorkQueue, WakesAsManyThreadsAsTheWorkIsWorthOnceEach) {
   WorkQueue queue;
+  queue.threads = 4;
   queue.idle = 3;
   EXPECT_EQ(queue.wake_for_ready(), 0);
   EXPECT_FALSE(queue.is_known_worth_joining());
@@ -46,6 +47,9 @@ TEST(WorkQueue, WakesAsManyThreadsAsTheWorkIsWorthOnceEach) {
   queue.looking = 1;
   while (queue.size() > 2) queue.pop();
   EXPECT_EQ(queue.wake_for_ready(), 0);  // the one that looks takes it
+  queue.threads = 2;
+  while (queue.size() < 10) queue.push({10, 10, Job::task, /*ns=*/kRoundNs});
+  EXPECT_EQ(queue.wake_for_ready(), 1);  // beside the one that looks
 }
 
 TEST(WorkQueue, ClearingVisitsEverythingAndForgetsIt) {
