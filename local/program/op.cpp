@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -275,7 +276,10 @@ OpTypes resolve(Op op, std::span<const PromotionOperand> operands, std::optional
     loop = result_type(deciding);
     if (!is_float(*loop) && !is_complex(*loop)) loop = DType::float64;
   } else if (!dtype) {
-    for (DType candidate : kLoopOrder) {
+    // Safe casts go forward in this order.
+    const DType* begin = kLoopOrder;
+    for (DType t : inputs) begin = std::max(begin, std::ranges::find(kLoopOrder, t));
+    for (DType candidate : std::span(begin, std::end(kLoopOrder))) {
       bool fits = has_loop(row, candidate);
       for (DType t : inputs) fits = fits && can_cast(t, candidate, Casting::safe);
       if (fits) {
