@@ -80,6 +80,19 @@ BlockId Graph::add_stored(std::shared_ptr<StoredBlock> stored, int32_t remote_re
   return id;
 }
 
+void Graph::release_stored() {
+  stored_ids_ = {};
+  for (std::shared_ptr<StoredBlock>& stored : stored_) stored.reset();
+  for (size_t b = 0; b < blocks_.size(); ++b) blocks_[b].remote_readers = 0;
+}
+
+void Graph::set_stored(BlockId id, std::shared_ptr<StoredBlock> stored) {
+  const Block& block = this->block(id);
+  QUARRY_CHECK(stored != nullptr && block.stored >= 0 && stored->bytes() == block.bytes);
+  QUARRY_CHECK(stored_ids_.emplace(stored.get(), id) == id);
+  stored_[static_cast<size_t>(block.stored)] = std::move(stored);
+}
+
 const std::shared_ptr<StoredBlock>& Graph::stored(BlockId id) const {
   static const std::shared_ptr<StoredBlock> none;
   const int32_t index = block(id).stored;

@@ -76,6 +76,10 @@ class Graph {
   BlockId add_block(int64_t bytes, int32_t remote_readers = 0, bool keep = false);
   // A block kept from an earlier run; the same id for the same block.
   BlockId add_stored(std::shared_ptr<StoredBlock> block, int32_t remote_readers = 0);
+  // Between runs of a graph that runs again: without its stored blocks, so that they may go, and without remote
+  // readers; then with others of as many bytes, each in its place and all different.
+  void release_stored();
+  void set_stored(BlockId block, std::shared_ptr<StoredBlock> stored);
   // Outputs must be blocks that no other task produces; inputs may be produced by a task that is added later.
   TaskId add_task(const TaskDecl& task);
   // Before the run: moves a task in the order.
@@ -101,6 +105,9 @@ class Graph {
   // Before the run: how many seconds one task of each body is thought to take, for progress. Without it nothing is
   // known.
   void set_work(std::vector<double> seconds_of_body);
+  // What a task of each body took in the last run of this graph, in nanoseconds; -1: unknown. Empty before the first.
+  void note_times(std::vector<int64_t> ns_of_body) { body_ns_ = std::move(ns_of_body); }
+  const std::vector<int64_t>& known_times() const { return body_ns_; }
   double total_work() const { return total_work_; }
   double longest_work() const { return longest_work_; }  // of one task
 
@@ -168,6 +175,7 @@ class Graph {
   std::vector<std::unique_ptr<TaskBody>> bodies_;
   std::vector<double> work_;  // of a task, by body
   double total_work_ = 0, longest_work_ = 0;
+  std::vector<int64_t> body_ns_;
   std::vector<std::shared_ptr<StoredBlock>> stored_;
   AddressTable stored_ids_;
 };

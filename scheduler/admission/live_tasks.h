@@ -39,7 +39,7 @@ class LiveTasks {
   LiveTasks(WorkQueues& queues, bool on_device) : queues_(queues), on_device_(on_device) {}
   void begin_run(const Graph& graph) {
     of_order_.assign(static_cast<size_t>(graph.task_count()), -1);
-    times.begin_run(graph.body_count());
+    times.begin_run(graph.body_count(), graph.known_times());
   }
   void end_run() { std::vector<int32_t>().swap(of_order_); }
 

@@ -393,6 +393,7 @@ void Core::end_run() {
   if (on_device_) tiers_.segments().cancel_recalls();
   blocks_.end_run();
   live_.end_run();
+  graph_->note_times(live_.times.end_run());
   admission_.end_run();
   graph_ = nullptr;
   callbacks_.drop_waiting();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "quarry/scheduler/queues/ready_queue.h"
@@ -137,10 +138,15 @@ class WorkQueues {
   std::array<WorkQueue, kQueueCount> queues_;
 };
 
-// What tasks of each body have taken lately, in this run.
+// What tasks of each body have taken lately, in this run or an earlier one of the same graph.
 class TaskTimes {
  public:
-  void begin_run(int64_t bodies) { ns_.assign(static_cast<size_t>(bodies), kUnknown); }
+  // `known`: from an earlier run of the same graph, or empty.
+  void begin_run(int64_t bodies, const std::vector<int64_t>& known) {
+    ns_ = known;
+    ns_.resize(static_cast<size_t>(bodies), kUnknown);
+  }
+  std::vector<int64_t> end_run() { return std::exchange(ns_, {}); }
   // Of a body that has not run: as long as a round.
   int64_t expected_ns(int32_t body) const {
     const int64_t ns = ns_[static_cast<size_t>(body)];

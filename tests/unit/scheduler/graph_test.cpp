@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "quarry/local/base/error.h"
+#include "quarry/scheduler/executor.h"
 
 namespace quarry::scheduler {
 namespace {
@@ -71,6 +72,38 @@ TEST(Graph, KeepsOnlySomeTasks) {
   EXPECT_EQ(graph.task_count(), 0);
   EXPECT_EQ(least_workable_bytes(graph), 0);
   EXPECT_TRUE(graph.admission_order().empty());
+}
+
+class Stored final : public StoredBlock {
+ public:
+  explicit Stored(int64_t bytes) : bytes_(bytes) {}
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  int64_t bytes_;
+};
+
+TEST(Graph, StoredBlocksMakeWayForOthersOfTheirSize) {
+  Graph graph;
+  graph.add_body(std::make_unique<Nothing>());
+  const auto a = std::make_shared<Stored>(100), b = std::make_shared<Stored>(200);
+  const BlockId first = graph.add_stored(a), second = graph.add_stored(b), made = graph.add_block(8);
+  add(graph, 0, {first, second}, {made});
+  graph.set_remote_readers(made, 2);
+  graph.release_stored();
+  EXPECT_EQ(a.use_count(), 1);
+  EXPECT_EQ(b.use_count(), 1);
+  EXPECT_EQ(graph.block(made).remote_readers, 0);
+  const auto c = std::make_shared<Stored>(100);
+  EXPECT_THROW(graph.set_stored(second, c), local::InternalError) << "not as many bytes";
+  EXPECT_THROW(graph.set_stored(made, c), local::InternalError);
+  graph.set_stored(first, c);
+  graph.set_stored(second, b);
+  EXPECT_EQ(graph.stored(first), c);
+  EXPECT_EQ(graph.stored(second), b);
+  EXPECT_EQ(graph.add_stored(c), first);
+  EXPECT_EQ(graph.admission_order(), std::vector<TaskId>{0});
+  EXPECT_THROW(graph.set_stored(first, b), local::InternalError) << "it is another block already";
 }
 
 TEST(Graph, BrokenGraphsAreRefused) {

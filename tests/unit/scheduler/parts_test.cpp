@@ -82,7 +82,7 @@ TEST(BusyTime, TasksOfAStreamRunOneAfterTheOther) {
 
 TEST(TaskTimes, FollowWhatTasksOfABodyTake) {
   TaskTimes times;
-  times.begin_run(/*bodies=*/2);
+  times.begin_run(/*bodies=*/2, {});
   EXPECT_EQ(times.expected_ns(0), kRoundNs);
   times.add(0, 100);
   EXPECT_EQ(times.expected_ns(0), 100);
@@ -90,6 +90,18 @@ TEST(TaskTimes, FollowWhatTasksOfABodyTake) {
   EXPECT_EQ(times.expected_ns(0), 200);
   times.add(0, 1'000'000'000);  // long for once
   EXPECT_LT(times.expected_ns(0), 3 * kRoundNs);
+  EXPECT_EQ(times.expected_ns(1), kRoundNs);
+}
+
+TEST(TaskTimes, GoOnFromAnEarlierRun) {
+  TaskTimes times;
+  times.begin_run(/*bodies=*/2, {});
+  times.add(1, 100);
+  const std::vector<int64_t> known = times.end_run();
+  times.begin_run(/*bodies=*/2, known);
+  EXPECT_EQ(times.expected_ns(0), kRoundNs);
+  EXPECT_EQ(times.expected_ns(1), 100);
+  times.begin_run(/*bodies=*/2, {});
   EXPECT_EQ(times.expected_ns(1), kRoundNs);
 }
 
