@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "quarry/chunked/expr/form.h"
+#include "quarry/chunked/expr/node_table.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/base/detail.h"
+#include "quarry/local/base/trace.h"
 
 namespace quarry::exec {
 namespace {
@@ -50,13 +52,14 @@ std::optional<PlanKey> plan_key(const std::vector<expr::NodePtr>& nodes) {
   if (policy.chunks)
     for (const int64_t extent : *policy.chunks) key.words.push_back(static_cast<uint64_t>(extent));
   const std::vector<expr::NodePtr> all = expr::topological(nodes);
-  std::unordered_map<const expr::Node*, uint64_t> numbers;
+  expr::NodeTable<uint64_t> numbers(all.size());
+  uint64_t number = 0;
   std::unordered_map<uint64_t, uint64_t> places;  // of persisted arrays, by their hash
   for (const expr::NodePtr& node : all) {
     if (node->as<expr::Source>()) return std::nullopt;
-    numbers.emplace(node.get(), numbers.size());
+    numbers[*node] = number++;
     key.words.push_back(expr::form_of(*node));
-    for (const expr::NodePtr& argument : expr::arguments(*node)) key.words.push_back(numbers.at(argument.get()));
+    for (const expr::NodePtr& argument : expr::arguments(*node)) key.words.push_back(numbers[*argument]);
     const auto* stored = node->as<expr::Stored>();
     if (stored == nullptr) continue;
     const auto [place, is_new] = places.emplace(node->hash, places.size());
@@ -69,34 +72,72 @@ std::optional<PlanKey> plan_key(const std::vector<expr::NodePtr>& nodes) {
     key.words.push_back(word_of(stored->array->owners()));
     key.words.push_back(stored->array->replicated() ? 1 : 0);
   }
-  for (const expr::NodePtr& node : nodes) key.words.push_back(numbers.at(node.get()));
+  for (const expr::NodePtr& node : nodes) key.words.push_back(numbers[*node]);
   return key;
+}
+
+KeptTasks::Basis KeptTasks::basis_of(const LoweringContext& context) {
+  return {context.memory_bytes, context.host_bytes, context.thieves, context.rates != nullptr};
+}
+
+// Lowering knows arrays by their addresses: one that is in two places is one array.
+bool KeptTasks::are_different() const {
+  std::vector<const StoredArray*> all;
+  all.reserve(arrays_.size());
+  for (const std::shared_ptr<StoredArray>& array : arrays_) all.push_back(array.get());
+  std::ranges::sort(all);
+  return std::ranges::adjacent_find(all) == all.end();
+}
+
+std::unique_ptr<Lowered> KeptTasks::take(const LoweringContext& context) {
+  if (!lowered_ || !(basis_ == basis_of(context)) || !are_different()) return nullptr;
+  const local::TraceScope trace("bind", "plan");
+  std::vector<std::shared_ptr<StoredArray>> arrays;
+  for (const size_t place : places_) arrays.push_back(arrays_[place]);
+  std::unique_ptr<Lowered> lowered = std::move(lowered_);
+  bind(*lowered, std::move(arrays), context);
+  return lowered;
+}
+
+void KeptTasks::keep(std::unique_ptr<Lowered> lowered, const LoweringContext& context) {
+  if (!lowered->runs_again || !are_different()) return;
+  places_.clear();
+  for (const std::shared_ptr<StoredArray>& array : lowered->stored)
+    places_.push_back(static_cast<size_t>(std::ranges::find(arrays_, array) - arrays_.begin()));
+  basis_ = basis_of(context);
+  release(*lowered);
+  lowered_ = std::move(lowered);
 }
 
 struct PlanCache::Entry {
   std::vector<uint64_t> words;
   plan::Plan plan;
+  KeptTasks tasks;
   std::vector<std::pair<std::shared_ptr<StoredArray>*, size_t>> bindings;  // in the plan, and the place
 
   Entry(std::vector<uint64_t> key_words, plan::Plan made) : words(std::move(key_words)), plan(std::move(made)) {}
 };
 
-std::shared_ptr<plan::Plan> PlanCache::bound(const std::shared_ptr<Entry>& entry, const PlanKey& key) {
+BoundPlan PlanCache::bound(const std::shared_ptr<Entry>& entry, const PlanKey& key) {
   for (const auto& [array, place] : entry->bindings) *array = key.places[place].front();
-  return {&entry->plan, [entry](plan::Plan*) {
-            for (const auto& [array, place] : entry->bindings) array->reset();
-          }};
+  for (const auto& place : key.places) entry->tasks.arrays_.push_back(place.front());
+  return {{&entry->plan,
+           [entry](plan::Plan*) {
+             for (const auto& [array, place] : entry->bindings) array->reset();
+             entry->tasks.arrays_.clear();
+           }},
+          &entry->tasks};
 }
 
-std::shared_ptr<plan::Plan> PlanCache::find(const PlanKey& key) {
+BoundPlan PlanCache::find(const PlanKey& key) {
   const auto at = std::ranges::find_if(entries_, [&](const auto& entry) { return entry->words == key.words; });
-  if (at == entries_.end()) return nullptr;
+  if (at == entries_.end()) return {};
   entries_.splice(entries_.begin(), entries_, at);
   ++found_;
   return bound(entries_.front(), key);
 }
 
-std::shared_ptr<plan::Plan> PlanCache::add(const PlanKey& key, plan::Plan plan) {
+BoundPlan PlanCache::add(const PlanKey& key, plan::Plan plan) {
   ++made_;
   const uint64_t hash = key.hash();
   const auto before = std::ranges::find(seen_, hash);
@@ -104,7 +145,7 @@ std::shared_ptr<plan::Plan> PlanCache::add(const PlanKey& key, plan::Plan plan) 
     // Most expressions do not come again: what their operators hold is not held here.
     seen_.push_back(hash);
     if (seen_.size() > kMostSeen) seen_.pop_front();
-    return std::make_shared<plan::Plan>(std::move(plan));
+    return {std::make_shared<plan::Plan>(std::move(plan))};
   }
   seen_.erase(before);
   auto entry = std::make_shared<Entry>(key.words, std::move(plan));

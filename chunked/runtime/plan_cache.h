@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "quarry/chunked/exec/lowering/lowering.h"
 #include "quarry/chunked/exec/stored_array.h"
 #include "quarry/chunked/expr/node.h"
 #include "quarry/chunked/plan/stage.h"
@@ -30,13 +31,46 @@ struct PlanKey {
 // None where an expression reads files: those may change, and stay open no longer than arrays are there.
 std::optional<PlanKey> plan_key(const std::vector<expr::NodePtr>& nodes);
 
+// This rank's tasks of a kept plan, lowered once (docs/adr/0054-tasks-are-kept.md).
+class KeptTasks {
+ public:
+  // Those that were kept, bound to the arrays that the plan is bound to; null where there are none, or not for these.
+  // Where the run fails they are gone.
+  std::unique_ptr<Lowered> take(const LoweringContext& context);
+  // After a run of that plan that went well: keeps its tasks, without the arrays, where they can run again.
+  void keep(std::unique_ptr<Lowered> lowered, const LoweringContext& context);
+
+ private:
+  friend class PlanCache;
+  // What lowering depends on beside the plan and what stays as it is as long as the Runtime.
+  struct Basis {
+    int64_t memory_bytes = 0, host_bytes = 0;
+    int thieves = 0;
+    bool estimates = false;
+    friend bool operator==(const Basis&, const Basis&) = default;
+  };
+  static Basis basis_of(const LoweringContext& context);
+  bool are_different() const;  // the arrays
+
+  std::vector<std::shared_ptr<StoredArray>> arrays_;  // by place, while the plan is bound
+  std::unique_ptr<Lowered> lowered_;
+  std::vector<size_t> places_;  // of Lowered::stored
+  Basis basis_;
+};
+
+// A plan that is bound to arrays as long as it is there.
+struct BoundPlan {
+  std::shared_ptr<plan::Plan> plan;
+  KeptTasks* tasks = nullptr;  // null where the plan is not kept
+};
+
 // Keeps the plans that were asked for again last, without the arrays that they are of. Not for several threads.
 class PlanCache {
  public:
-  // The plan of that key, for the key's arrays until the pointer is gone: one at a time. Null where it is not kept.
-  std::shared_ptr<plan::Plan> find(const PlanKey& key);
+  // The plan of that key, for the key's arrays: one at a time. Null where it is not kept.
+  BoundPlan find(const PlanKey& key);
   // Hands on the plan; keeps it where its key was here before.
-  std::shared_ptr<plan::Plan> add(const PlanKey& key, plan::Plan plan);
+  BoundPlan add(const PlanKey& key, plan::Plan plan);
 
   int64_t found() const { return found_; }
   int64_t made() const { return made_; }
@@ -44,7 +78,7 @@ class PlanCache {
 
  private:
   struct Entry;
-  static std::shared_ptr<plan::Plan> bound(const std::shared_ptr<Entry>& entry, const PlanKey& key);
+  static BoundPlan bound(const std::shared_ptr<Entry>& entry, const PlanKey& key);
 
   std::list<std::shared_ptr<Entry>> entries_;  // the last one used first
   std::deque<uint64_t> seen_;                  // hashes of keys whose plans are not kept

@@ -157,7 +157,8 @@ LastValues last_values(const plan::Plan& plan, const std::vector<Sink>& sinks, s
 // Lowers and runs; the owned chunks of each sink that persists, or the values of the first ones, which are to be host
 // values.
 std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks,
-                                                  std::string_view call, size_t to_host, SavedStates* states) {
+                                                  std::string_view call, size_t to_host, SavedStates* states,
+                                                  KeptTasks* kept_tasks) {
   Runtime& runtime = Runtime::current();
   Runtime::Internals& internals = runtime.internals();
   comm::Communicator& communicator = runtime.communicator();
@@ -173,13 +174,17 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
     if (const auto failure = take_failure(internals)) local::throw_record(*failure);
     service = Service::create(communicator, runtime.executor(), epoch, runtime.paths(), &internals.interrupt,
                               internals.message_piece_bytes);
-    const local::TraceScope trace("lower", "plan");
     LoweringContext context = lowering_context(runtime, service.get());
     if (is_partly_done) context.thieves = 0;
     context.states = states;
-    lowered = lower(plan, sinks, context);
+    if (kept_tasks != nullptr) lowered = kept_tasks->take(context);
+    if (lowered == nullptr) {
+      const local::TraceScope trace("lower", "plan");
+      lowered = lower(plan, sinks, context);
+    }
     largest[least_bytes] = least_budget(lowered->graph, runtime);
     if (lowered->grouped && largest[least_bytes] > runtime.memory_bytes()) {
+      const local::TraceScope trace("lower", "plan");
       context.memory_bytes = 0;  // chunks do not share tasks
       lowered = lower(plan, sinks, context);
       largest[least_bytes] = least_budget(lowered->graph, runtime);
@@ -220,10 +225,10 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);
   internals.any_run_started = true;
+  const bool short_run = is_short(lowered->graph, plan, runtime);
   try {
     const local::TraceScope trace("run", "plan");
-    service->run(lowered->graph, is_short(lowered->graph, plan, runtime),
-                 last.words(runtime.rank(), runtime.executor(), lowered->persisted));
+    service->run(lowered->graph, short_run, last.words(runtime.rank(), runtime.executor(), lowered->persisted));
   } catch (...) {
     take_failure(internals);
     throw;
@@ -243,6 +248,9 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
                                                  std::move(blocks), &runtime.executor()));
   }
   runtime.executor().forget_blocks();
+  // Only what is short: what its graph takes is next to nothing, and what making it takes is not.
+  if (kept_tasks != nullptr && short_run)
+    kept_tasks->keep(std::move(lowered), lowering_context(runtime, service.get()));
   return kept;
 }
 
@@ -376,13 +384,13 @@ void end_if_planned(const Nodes& nodes, bool write) {
 
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
                                                   const std::vector<Sink>& sinks, std::string_view call, size_t to_host,
-                                                  SavedStates* states) {
+                                                  SavedStates* states, KeptTasks* kept_tasks) {
   if (const auto& take_note = Runtime::current().internals().take_note; take_note && !plan.note.empty())
     take_note(note_of(plan));
   const bool write = std::ranges::any_of(sinks, [](const Sink& sink) { return sink.kind == Sink::Kind::write; });
   end_if_planned(nodes, write);
   try {
-    return execute(plan, sinks, call, to_host, states);
+    return execute(plan, sinks, call, to_host, states, kept_tasks);
   } catch (const HostBudgetError&) {
     throw;
   } catch (const local::BudgetError& error) {
@@ -509,28 +517,28 @@ std::string describe(const PlanSummary& summary) {
 namespace {
 
 // make_plan(), or the plan of the same expressions of other arrays.
-std::shared_ptr<plan::Plan> kept_plan(const Nodes& nodes) {
+BoundPlan kept_plan(const Nodes& nodes) {
   Runtime::Internals& internals = Runtime::current().internals();
   std::shared_ptr<PlanCache>& plans = internals.plans;
   const bool is_told = internals.stage_owners || internals.product_layers > 0;
   const std::optional<PlanKey> key = is_told ? std::nullopt : plan_key(nodes);
-  if (!key) return std::make_shared<plan::Plan>(make_plan(nodes));
+  if (!key) return {std::make_shared<plan::Plan>(make_plan(nodes))};
   if (!plans) plans = std::make_shared<PlanCache>();
-  std::shared_ptr<plan::Plan> plan = plans->find(*key);
-  if (!plan) plan = plans->add(*key, make_plan(nodes));
-  plan->hash = key->plan_hash();
-  return plan;
+  BoundPlan bound = plans->find(*key);
+  if (!bound.plan) bound = plans->add(*key, make_plan(nodes));
+  bound.plan->hash = key->plan_hash();
+  return bound;
 }
 
 }  // namespace
 
 std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::string_view call, size_t to_host,
                                                   HostValues why) {
-  const std::shared_ptr<plan::Plan> kept = kept_plan(nodes);
-  plan::Plan& plan = *kept;
+  const BoundPlan kept = kept_plan(nodes);
+  plan::Plan& plan = *kept.plan;
   plan.hash = plan.hash * 31 + to_host;
   check_host_values(std::span(nodes).first(to_host), why, {call, plan.hash, [&plan] { return title_of(plan); }});
-  return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist), call, to_host);
+  return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist), call, to_host, /*states=*/nullptr, kept.tasks);
 }
 
 std::string title_of(const plan::Plan& plan) {

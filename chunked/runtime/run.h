@@ -14,6 +14,8 @@
 
 namespace quarry::exec {
 
+class KeptTasks;  // plan_cache.h
+
 using Nodes = std::vector<expr::NodePtr>;
 
 // One stage of a plan, to be listed or drawn.
@@ -59,10 +61,12 @@ void end_if_planned(const Nodes& nodes, bool write);
 // them. `call`: the public one that this is done for, which must be the same on all ranks. Throws BudgetError, with a
 // budget that works where one byte less does not, where the budget is too small, and CommError where ranks are in
 // different calls. Collective, blocking. The first `to_host` sinks are for host values: where they are small, their
-// arrays are a copy on every rank. `states`: what tile programs go on from, and save.
+// arrays are a copy on every rank. `states`: what tile programs go on from, and save. `kept_tasks`: of the plan, where
+// it is a kept one.
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
                                                   const std::vector<Sink>& sinks, std::string_view call,
-                                                  size_t to_host = 0, SavedStates* states = nullptr);
+                                                  size_t to_host = 0, SavedStates* states = nullptr,
+                                                  KeptTasks* kept_tasks = nullptr);
 // Additions and multiplications a second of all ranks in products, the same on every rank; 0 where the plan has no tile
 // program. May measure it. Collective.
 double flop_rate_of_programs(const plan::Plan& plan);

@@ -35,6 +35,7 @@ struct AggregateLayout {
 // The states of several chunks of a fused stage without elementwise outputs, one behind the other in one block.
 class UpdateBody : public BatchedBody {
  public:
+  static constexpr bool kRunsAgain = true;
   // `chunks` lists those of a task.
   UpdateBody(const FusedBody& fused, std::function<void(int64_t, std::vector<int64_t>&)> chunks)
       : fused_(fused), chunks_(std::move(chunks)) {}
@@ -79,6 +80,7 @@ class StateMerger {
 // Merges states, as a chain or in pairs. An input holds one state or several behind each other.
 class CombineBody : public BatchedBody {
  public:
+  static constexpr bool kRunsAgain = true;
   CombineBody(const plan::Stage& stage, const local::Device& device, local::MergeOrder order,
               std::function<int64_t(int64_t)> elements);
   int64_t most() const { return merger_.most(); }
@@ -96,6 +98,7 @@ class CombineBody : public BatchedBody {
 // A state block to the results of all reductions of the stage.
 class FinalizeBody : public BatchedBody {
  public:
+  static constexpr bool kRunsAgain = true;
   FinalizeBody(const plan::Stage& stage, const local::Device& device, std::function<int64_t(int64_t)> elements);
   std::string name(int64_t index) const override;
   void run_batch(std::span<scheduler::TaskRun* const> runs) override;
@@ -118,6 +121,7 @@ class FinalizeBody : public BatchedBody {
 // the results. Inputs are blocks of one state or several, in order of the leaves.
 class TreeBody : public scheduler::TaskBody {
  public:
+  static constexpr bool kRunsAgain = true;
   TreeBody(const plan::Stage& stage, const local::Device& device, const Tree& tree,
            std::function<int64_t(int64_t)> elements);
   std::string name(int64_t index) const override;

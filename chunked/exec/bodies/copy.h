@@ -36,6 +36,7 @@ bool are_alike(const CopySegment& a, const CopySegment& b);
 // Copies blocks together into one. Segment k of a task reads input block k.
 class CopyBody : public scheduler::TaskBody {
  public:
+  static constexpr bool kRunsAgain = true;
   CopyBody(std::string label, std::function<std::vector<CopySegment>(int64_t)> segments)
       : label_(std::move(label)), segments_(std::move(segments)) {}
   std::string name(int64_t index) const override;
@@ -53,6 +54,7 @@ class CopyBody : public scheduler::TaskBody {
 // Takes hyperslabs out of blocks, packed. Its tasks visit their one input.
 class PullBody : public scheduler::TaskBody {
  public:
+  static constexpr bool kRunsAgain = true;
   // The executor is where its tasks run; null when only planning.
   explicit PullBody(scheduler::Executor* executor) : executor_(executor) {}
   // Task i takes part i. Changes before the run only.

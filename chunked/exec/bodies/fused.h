@@ -20,6 +20,7 @@ namespace quarry::exec {
 // from its file piece by piece while computing (CPU); then what the operators read that make the other inputs.
 class FusedBody : public scheduler::TaskBody {
  public:
+  static constexpr bool kRunsAgain = true;
   // `room`: bytes that a task may hold of chunks that it reads a part of; 0: parts come by themselves.
   FusedBody(const plan::Stage& stage, int rank, const Ownership& owners, const local::Device& device, int64_t room = 0);
   std::string name(int64_t index) const override;

@@ -15,6 +15,7 @@ namespace quarry::exec {
 // and b blocks per chunk of k (syrk: b only). Output: the sum.
 class MatMulBody : public scheduler::TaskBody {
  public:
+  static constexpr bool kRunsAgain = true;
   struct Operands {
     bool first;                              // no sum so far
     Dims shape;                              // (..., m, n)
@@ -46,6 +47,7 @@ class MatMulBody : public scheduler::TaskBody {
 // The elementwise sum of two partial products.
 class SumBody : public scheduler::TaskBody {
  public:
+  static constexpr bool kRunsAgain = true;
   SumBody(std::string label, local::DType dtype) : label_(std::move(label)), dtype_(dtype) {}
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;

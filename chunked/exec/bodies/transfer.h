@@ -55,7 +55,9 @@ class ReadBody : public scheduler::TaskBody {
 // Fetches hyperslabs from other ranks.
 class ReceiveBody : public scheduler::TaskBody {
  public:
+  static constexpr bool kRunsAgain = true;
   explicit ReceiveBody(Service* service) : service_(service) {}
+  void set_service(Service* service) { service_ = service; }
   // Task i brings part i. Changes before the run only.
   PartTable& parts() { return parts_; }
   std::string name(int64_t index) const override;
@@ -69,7 +71,10 @@ class ReceiveBody : public scheduler::TaskBody {
 // Host data that every rank has, as a block.
 class UploadBody : public scheduler::TaskBody {
  public:
+  static constexpr bool kRunsAgain = true;
   explicit UploadBody(std::shared_ptr<StoredArray> array) : array_(std::move(array)) {}
+  // Null between runs.
+  void set_array(std::shared_ptr<StoredArray> array) { array_ = std::move(array); }
   std::string name(int64_t index) const override;
   void run(scheduler::TaskRun& run) override;
 

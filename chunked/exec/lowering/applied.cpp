@@ -8,6 +8,7 @@ namespace {
 
 class LocalBody : public scheduler::TaskBody {
  public:
+  static constexpr bool kRunsAgain = true;
   LocalBody(const plan::Stage& stage, const plan::Applied& applied, int64_t scratch_bytes, const Builder& builder)
       : stage_(stage),
         applied_(applied),

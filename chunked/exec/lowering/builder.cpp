@@ -15,6 +15,15 @@ using scheduler::BlockId;
 using scheduler::QueueKind;
 using scheduler::TaskKind;
 
+namespace {
+
+void check_runtime(const StoredArray& array, const LoweringContext& context) {
+  if (context.executor != nullptr && !array.is_in(*context.executor))
+    throw local::InvalidArgument("an array was persisted by another Runtime than the one that is to read it");
+}
+
+}  // namespace
+
 Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context)
     : plan_(plan), context_(context), order_(plan, sinks), result_(std::make_unique<Lowered>()) {
   result_->first_stored = static_cast<uint32_t>(plan.stages.size());
@@ -24,6 +33,32 @@ Builder::Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const L
     number_stored(sink.array);
     if (sink.kind == Sink::Kind::persist) kept_.insert({sink.array.stage, sink.array.output});
   }
+}
+
+BlockId add_stored(Lowered& lowered, const BlockKey& key) {
+  const uint32_t number = key.stage - lowered.first_stored;
+  QUARRY_CHECK(key.stage >= lowered.first_stored && number < lowered.stored.size());
+  const BlockId block = lowered.graph.add_stored(lowered.stored[number]->block(key.chunk));
+  lowered.stored_chunks.push_back({block, number, key.chunk});
+  lowered.blocks.emplace(key, block);
+  return block;
+}
+
+void release(Lowered& lowered) {
+  lowered.graph.release_stored();
+  for (const auto& [body, number] : lowered.uploads) body->set_array(nullptr);
+  if (lowered.receive_body != nullptr) lowered.receive_body->set_service(nullptr);
+  for (std::shared_ptr<StoredArray>& array : lowered.stored) array.reset();
+}
+
+void bind(Lowered& lowered, std::vector<std::shared_ptr<StoredArray>> arrays, const LoweringContext& context) {
+  QUARRY_CHECK(arrays.size() == lowered.stored.size());
+  for (const std::shared_ptr<StoredArray>& array : arrays) check_runtime(*array, context);
+  for (const auto& [block, number, chunk] : lowered.stored_chunks)
+    lowered.graph.set_stored(block, arrays[number]->block(chunk));
+  for (const auto& [body, number] : lowered.uploads) body->set_array(arrays[number]);
+  if (lowered.receive_body != nullptr) lowered.receive_body->set_service(context.service);
+  lowered.stored = std::move(arrays);
 }
 
 // Transfer tasks (reads, receives, pulls, uploads, gathers) move to just before the first task that needs them, since
@@ -91,8 +126,7 @@ void Builder::add_transfer(TaskKind kind, QueueKind queue, int32_t body, int64_t
 
 void Builder::number_stored(const plan::ArrayRef& array) {
   if (array.kind != plan::ArrayRef::Kind::stored) return;
-  if (context_.executor != nullptr && !array.stored->is_in(*context_.executor))
-    throw local::InvalidArgument("an array was persisted by another Runtime than the one that is to read it");
+  check_runtime(*array.stored, context_);
   const auto number = static_cast<uint32_t>(plan_.stages.size() + stored_numbers_.size());
   if (stored_numbers_.emplace(array.stored.get(), number).second) result_->stored.push_back(array.stored);
 }
@@ -127,16 +161,14 @@ BlockId Builder::chunk_block(const plan::ArrayRef& array, int64_t chunk) {
   const BlockKey key = key_of(array, chunk);
   if (array.kind == plan::ArrayRef::Kind::stage) return block(key);
   if (const auto found = result_->blocks.find(key); found) return *found;
-  if (!array.stored->replicated()) {
-    const BlockId stored = result_->graph.add_stored(array.stored->block(chunk));
-    name_block(key, stored);
-    return stored;
-  }
+  if (!array.stored->replicated()) return add_stored(*result_, key);
   const int64_t bytes = array.stored->value().nbytes();
   const BlockId uploaded = add_block(key, bytes);
   // On the CPU it is in memory already: who computes copies it sooner than another thread wakes up.
   const QueueKind queue = device().kind == local::DeviceKind::cpu ? QueueKind::compute : QueueKind::io;
-  add_transfer(TaskKind::copy, queue, add_body<UploadBody>(array.stored).first, 0, {0, bytes}, {}, uploaded);
+  const auto [number, body] = add_body<UploadBody>(array.stored);
+  result_->uploads.emplace_back(body, key.stage - result_->first_stored);
+  add_transfer(TaskKind::copy, queue, number, 0, {0, bytes}, {}, uploaded);
   return uploaded;
 }
 
@@ -152,6 +184,7 @@ BlockId Builder::receive_part(int from, const BlockKey& key, const Hyperslab& hy
                               bool keep) {
   if (!receive_body_) {
     std::tie(receive_number_, receive_body_) = add_body<ReceiveBody>(context_.service);
+    result_->receive_body = receive_body_;
     result_->fetches = &receive_body_->parts();
   }
   PartTable& parts = receive_body_->parts();
@@ -198,6 +231,7 @@ BlockId Builder::read(const std::shared_ptr<io::Dataset>& dataset, const Access&
 
 // A packed copy of a region of several chunks, over the array's own axes.
 BlockId Builder::gather(const plan::Input& input, const Region& region) {
+  if (input.array.kind == plan::ArrayRef::Kind::stored) result_->runs_again = false;  // the body holds the array
   auto gathered = std::make_shared<plan::Input>(input);
   gathered->map = plan::AccessMap::identity(input.shape.size());
   for (int d = 0; d < input.shape.size(); ++d) {

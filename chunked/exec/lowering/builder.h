@@ -92,6 +92,7 @@ class Builder {
 
   template <class Body, class... Args>
   std::pair<int32_t, Body*> add_body(Args&&... args) {
+    if constexpr (!requires { Body::kRunsAgain; }) result_->runs_again = false;
     auto made = std::make_unique<Body>(std::forward<Args>(args)...);
     Body* const pointer = made.get();
     return {result_->graph.add_body(std::move(made)), pointer};
@@ -204,6 +205,9 @@ class Builder {
   int32_t pull_number_ = -1;
   std::unordered_map<const io::Dataset*, std::pair<int32_t, ReadBody*>> read_bodies_;
 };
+
+// A chunk of a stored array that this rank has and the graph does not know yet.
+scheduler::BlockId add_stored(Lowered& lowered, const BlockKey& key);
 
 // Of the last task, which saves so many bytes to a state or reads them: its staging memory.
 void note_state_staging(Builder& builder, int64_t bytes);

@@ -10,6 +10,7 @@ namespace {
 
 class ChunkBody : public scheduler::TaskBody {
  public:
+  static constexpr bool kRunsAgain = true;
   ChunkBody(const plan::Applied& stage, const std::string& label, const LoweringContext& context)
       : stage_(stage), label_(label), maker_(stage, context.rank, context.owners, context.device) {}
   std::string name(int64_t index) const override {

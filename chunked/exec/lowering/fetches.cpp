@@ -8,8 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "quarry/chunked/exec/lowering/lowering.h"
-#include "quarry/chunked/exec/stored_array.h"
+#include "quarry/chunked/exec/lowering/builder.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::exec {
@@ -19,11 +18,7 @@ namespace {
 // A block of this rank. A chunk of a stored array that only other ranks read is not in the graph yet.
 scheduler::BlockId block_of(Lowered& lowered, const BlockKey& key) {
   if (const auto found = lowered.blocks.find(key); found) return *found;
-  QUARRY_CHECK(key.stage >= lowered.first_stored && key.stage - lowered.first_stored < lowered.stored.size());
-  const StoredArray& array = *lowered.stored[key.stage - lowered.first_stored];
-  const scheduler::BlockId block = lowered.graph.add_stored(array.block(key.chunk));
-  lowered.blocks.emplace(key, block);
-  return block;
+  return add_stored(lowered, key);
 }
 
 // Brings each rank what others have for it.

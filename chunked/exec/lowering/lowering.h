@@ -20,6 +20,7 @@
 #include "quarry/chunked/exec/access.h"
 #include "quarry/chunked/exec/block_index.h"
 #include "quarry/chunked/exec/bodies/device_decoding.h"
+#include "quarry/chunked/exec/bodies/transfer.h"
 #include "quarry/chunked/exec/part_table.h"
 #include "quarry/chunked/exec/saved_states.h"
 #include "quarry/chunked/exec/service.h"
@@ -82,10 +83,27 @@ struct Lowered {
   std::vector<BodyWork> work;
   std::vector<scheduler::TaskId> value_saves;  // tasks that save what others make, and are of no use by themselves
   bool grouped = false;  // some tasks take more memory at once than they would in a smaller budget
+
+  // For a graph that runs again with other arrays (bind()).
+  struct StoredChunk {
+    scheduler::BlockId block;
+    uint32_t array;  // in `stored`
+    int64_t chunk;
+  };
+  std::vector<StoredChunk> stored_chunks;                 // that the graph knows
+  std::vector<std::pair<UploadBody*, uint32_t>> uploads;  // with the array
+  ReceiveBody* receive_body = nullptr;
+  bool runs_again = true;  // its bodies hold nothing of a run, nor of arrays, but what bind() gives them
 };
 
 // `plan` must outlive the graph.
 std::unique_ptr<Lowered> lower(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context);
+
+// The same tasks for other arrays: what lower() would make of a plan that is bound to those (plan_cache.h) on this rank
+// of the same Runtime. After a run release() takes the arrays out, so that they may go; bind() puts others in, one for
+// each of `stored`, all different. Throws InvalidArgument as lower() does.
+void release(Lowered& lowered);
+void bind(Lowered& lowered, std::vector<std::shared_ptr<StoredArray>> arrays, const LoweringContext& context);
 
 // The time that the rank's tasks are thought to take on so many threads, one kind of them after the other, where the
 // context had rates.

@@ -7,6 +7,7 @@
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/runtime/internals.h"
+#include "quarry/local/base/trace.h"
 #include "quarry/local/local.h"
 #include "quarry/scheduler/executor.h"
 #include "tests/support/evaluate.h"
@@ -50,6 +51,65 @@ TEST_P(KeptPlans, StepsOfALoopArePlannedOnce) {
     EXPECT_NEAR(settled.values[0].item<double>(), local::sum(expected).item<double>(), 1e-9);
   }
   EXPECT_GE(found(), 10 + 10);  // of twelve steps, and their to_host()
+}
+
+// What was lowered, and what was bound to tasks that had been, since start_tracing().
+struct Lowerings {
+  int64_t lowered = 0, bound = 0;
+};
+Lowerings lowerings() {
+  Lowerings found;
+  for (const local::TraceEvent& event : local::stop_tracing()) {
+    if (event.track != "plan") continue;
+    found.lowered += event.name == "lower";
+    found.bound += event.name == "bind";
+  }
+  return found;
+}
+
+TEST_P(KeptPlans, ShortStepsOfALoopAreLoweredOnce) {
+  const bool on_cpu = GetParam() == local::DeviceKind::cpu;
+  for (const int64_t chunks : {1, 3, 100}) {
+    const int64_t n = 100;
+    const Grid grid({AxisChunks(n, (n + chunks - 1) / chunks)});
+    NdArray expected = numbers({n}, 7);
+    Array x = Array::from_local(expected).rechunk(grid).persist();
+    local::start_tracing();
+    for (int step = 0; step < 12; ++step) {
+      const NdArray factor = local::from_vector<double>({1.0 + step}).reshape({});
+      const Array next = x * Array::from_local(factor) - sum(x);
+      const Array total[] = {max(next)}, keep[] = {next};
+      const Settled settled = settle(total, keep);
+      x = settled.kept[0];
+      expected = expected * factor - local::sum(expected);
+      EXPECT_NEAR(settled.values[0].item<double>() / local::max(expected).item<double>(), 1, 1e-9);
+    }
+    const auto [lowered, bound] = lowerings();
+    EXPECT_EQ(bound, on_cpu && chunks < 100 ? 10 : 0) << chunks;  // of many tasks none are kept
+    EXPECT_EQ(lowered + bound, 12);
+    EXPECT_TRUE(testing::close(x.to_host(), expected));
+  }
+}
+
+// What steps read may lie anywhere; a run that fails leaves steps that work.
+TEST_P(KeptPlans, StepsReadArraysThatWereSpilled) {
+  constexpr int64_t kArrays = 180, n = 50'000;
+  std::vector<Array> arrays;
+  for (int64_t i = 0; i < kArrays; ++i) arrays.push_back((arange(double(n)) + double(i)).rechunk({n / 4}).persist());
+  EXPECT_GT(kArrays * n * 8, runtime_.executor().memory_budget().limit_bytes());
+  const NdArray k = local::arange(double(n));
+  local::start_tracing();
+  for (int64_t i = 0; i + 1 < kArrays; ++i) {
+    const Array value = sum(arrays[static_cast<size_t>(i)] * arrays[static_cast<size_t>(i + 1)]);
+    if (i == 40) {
+      runtime_.interrupt();
+      EXPECT_THROW(static_cast<void>(value.to_host()), local::Cancelled);
+    }
+    EXPECT_EQ(value.item<double>(), local::sum((k + double(i)) * (k + double(i + 1))).item<double>()) << i;
+  }
+  // The first two steps, and what follows the one that failed, are lowered.
+  EXPECT_EQ(lowerings().bound, GetParam() == local::DeviceKind::cpu ? kArrays - 1 - 2 : 0);
+  EXPECT_GT(runtime_.statistics().restored_bytes, 0);
 }
 
 // Bases of any number of vectors are extended by a few forms of steps: each is planned at most twice.
