@@ -21,6 +21,7 @@
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/local.h"
 #include "tests/support/memory_dataset.h"
 #include "tests/support/random_expressions.h"
 
@@ -55,6 +56,27 @@ int64_t most_bytes(const Array& result, std::initializer_list<scheduler::TaskKin
       if (--readers[static_cast<size_t>(block)] == 0) held -= bytes(block);
   }
   return most;
+}
+
+// On the CPU what every rank has is copied by the threads that compute: a short run wakes no other for it.
+TEST(LoweringQueues, HostValuesAreCopiedByWhoUsesThem) {
+  const Array x = Array::from_local(local::arange(6.)) * Array::from_local(local::from_vector<double>({3}));
+  const plan::Plan plan = plan::make_plan({x.node()}, {});
+  exec::Sink sink;
+  sink.array = plan.results[0];
+  for (const local::DeviceKind kind : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+    exec::LoweringContext context;
+    context.device = {kind, 0};
+    const auto lowered = exec::lower(plan, {sink}, context);
+    int copies = 0;
+    for (scheduler::TaskId id = 0; id < lowered->graph.task_count(); ++id) {
+      const scheduler::Graph::Task& task = lowered->graph.task(id);
+      if (task.kind != scheduler::TaskKind::copy) continue;
+      ++copies;
+      EXPECT_EQ(task.queue, kind == local::DeviceKind::cpu ? scheduler::QueueKind::compute : scheduler::QueueKind::io);
+    }
+    EXPECT_EQ(copies, 2);
+  }
 }
 
 TEST(LoweringOrder, OperandsOfALateProductRunLate) {
