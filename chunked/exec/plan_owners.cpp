@@ -42,8 +42,8 @@ Owners owners_of_inputs(const plan::Stage& stage) {
 Owners wanted(const plan::Stage& stage, const plan::Fused& /*fused*/) { return owners_of_inputs(stage); }
 Owners wanted(const plan::Stage& /*stage*/, const plan::Assemble& /*assemble*/) { return Owners::blocks(); }
 Owners wanted(const plan::Stage& stage, const plan::MatMul& /*product*/) {
-  // The products of a stack are many already.
-  return stage.grid.ndim() == 2 ? Owners::cyclic(0, 0) : Owners::blocks();
+  // The products of a stack are many already; a single tile belongs where other arrays of one chunk are.
+  return stage.grid.ndim() == 2 && stage.grid.count() > 1 ? Owners::cyclic(0, 0) : Owners::blocks();
 }
 Owners wanted(const plan::Stage& /*stage*/, const plan::Applied& applied) {
   return applied.one_chunk || applied.call.outputs.empty() ? Owners::blocks() : applied.call.outputs[0].owners;

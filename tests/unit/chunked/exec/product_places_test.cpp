@@ -130,6 +130,14 @@ TEST(ProductPlaces, NarrowProductsAreWhereTheMatrixIs) {
   EXPECT_NE(product_of(16, 4096, kShort, Ownership(8))->stage->owners, Owners::blocks());
 }
 
+TEST(ProductPlaces, ASingleTileIsWhereOtherArraysOfOneChunkAre) {
+  for (const int ranks : {2, 4, 7}) {
+    const auto product = product_of(8, 8, 8, Ownership(ranks));
+    EXPECT_EQ(product->stage->owners, Owners::blocks());
+    EXPECT_EQ(fetched_bytes(*product), 0) << ranks;
+  }
+}
+
 TEST(ProductPlaces, LayersAreNotChosenWhereTheyDoNotFit) {
   const auto layers = [](const auto&... args) { return product_of(args...)->work().ranks.layers; };
   // Flat: sums are more than operands.
