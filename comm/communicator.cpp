@@ -326,6 +326,8 @@ void agree(Communicator& communicator, const std::exception_ptr& mine, const Cal
   exchange_words(communicator, words, notes);
   bool same_name = true;
   for (size_t i = 0; i < kNameWords; ++i) same_name &= words[name + i] == ~words[name_complement + i];
+  const bool same_hash = words[hash] == ~words[hash_complement];
+  if (!same_name || !same_hash || words[failing] != kNone) communicator.note_failed_call();
   if (!same_name) throw_diverged(communicator, std::string(call.name.substr(0, Call::kNameBytes)));
   if (words[failing] != kNone) {
     const int first = static_cast<int>(kMostRanks - words[failing]);
@@ -342,7 +344,7 @@ void agree(Communicator& communicator, const std::exception_ptr& mine, const Cal
     const int64_t detail = take_number(rest);
     local::throw_record({code, std::string(rest), detail});
   }
-  if (words[hash] != ~words[hash_complement]) {
+  if (!same_hash) {
     const std::string what = call.describe ? call.describe() : "";
     throw_diverged(communicator,
                    fmt::format("{}{}{} ({:016x})", call.name, what.empty() ? "" : " of ", what, call.hash));

@@ -147,6 +147,9 @@ class Communicator {
   // The public call that this rank is in, for messages; agree() sets it. The thread of collective calls.
   void enter(std::string_view call) { entered_ = call; }
   const std::string& entered() const { return entered_; }
+  // How often agree() has thrown: the same on every rank. It counts itself.
+  int64_t failed_calls() const { return failed_calls_; }
+  void note_failed_call() { ++failed_calls_; }
   // Those of this communicator that have died, stopped or cannot be reached any more, as far as this one knows.
   virtual std::vector<int> lost_ranks() { return {}; }
   // Tells the other ranks that this one communicates no more here, and waits until they have all said so or are gone:
@@ -168,6 +171,7 @@ class Communicator {
 
  private:
   std::string entered_;
+  int64_t failed_calls_ = 0;
 };
 
 // What a rank is about to do with the others.

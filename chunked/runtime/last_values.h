@@ -27,6 +27,7 @@ class LastValues {
   LastValues(std::vector<Result> results, const Ownership& owners);
 
   size_t size() const { return results_.size(); }  // how many results are told
+  int64_t bytes() const { return words_.bytes; }   // that each rank says; the same on every rank
   // What this rank says; reads its chunks from the executor. Null where there is nothing to say. `owned`: per result,
   // this rank's chunks in order. Both must outlive the run.
   LastWords* words(int rank, scheduler::Executor& executor, const std::vector<std::vector<scheduler::BlockId>>& owned);

@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "quarry/chunked/exec/lowering/lowering.h"
@@ -39,6 +40,11 @@ class KeptTasks {
   std::unique_ptr<Lowered> take(const LoweringContext& context);
   // After a run of that plan that went well: keeps its tasks, without the arrays, where they can run again.
   void keep(std::unique_ptr<Lowered> lowered, const LoweringContext& context);
+  // Whether no rank's tasks have to do with those of another one, and all ranks keep theirs; the same on every rank.
+  // `failed_calls`: of the communicator, before the run and after it. False from when it is asked until it is said
+  // again, and where a call has failed since, which may have been a run of this plan for other ranks.
+  bool take_apart(int64_t failed_calls) { return std::exchange(apart_since_, -1) == failed_calls; }
+  void set_apart(int64_t failed_calls) { apart_since_ = failed_calls; }
 
  private:
   friend class PlanCache;
@@ -56,6 +62,7 @@ class KeptTasks {
   std::unique_ptr<Lowered> lowered_;
   std::vector<size_t> places_;  // of Lowered::stored
   Basis basis_;
+  int64_t apart_since_ = -1;
 };
 
 // A plan that is bound to arrays as long as it is there.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "quarry/chunked/exec/lowering/lowering.h"
@@ -82,12 +83,13 @@ bool is_any_done(const std::vector<Sink>& sinks) {
   return std::ranges::any_of(sinks, [](const Sink& sink) { return sink.done != nullptr; });
 }
 
-LoweringContext lowering_context(Runtime& runtime, Service* service) {
+// `runs`: not only planned.
+LoweringContext lowering_context(Runtime& runtime, bool runs, Service* service = nullptr) {
   LoweringContext context{runtime.rank(), runtime.internals().owners, runtime.device(),    nullptr,
                           service,        runtime.memory_bytes(),     runtime.host_bytes()};
   context.decoding = {runtime.internals().decompress, runtime.memory_bytes()};
-  if (service != nullptr) context.executor = &runtime.executor();
-  if (service != nullptr && runtime.internals().rates) context.rates = &*runtime.internals().rates;
+  if (runs) context.executor = &runtime.executor();
+  if (runs && runtime.internals().rates) context.rates = &*runtime.internals().rates;
   if (runtime.is_stealing()) {
     context.thieves = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : kThievesOfDevice;
   }
@@ -154,6 +156,88 @@ LastValues last_values(const plan::Plan& plan, const std::vector<Sink>& sinks, s
   return {std::move(results), owners};
 }
 
+// After a run: the owned chunks of each sink that persists, or the values of the first ones.
+std::vector<std::shared_ptr<StoredArray>> results_of(const plan::Plan& plan, const std::vector<Sink>& sinks,
+                                                     const Lowered& lowered, const LastValues& last) {
+  Runtime& runtime = Runtime::current();
+  const Ownership& owners = runtime.internals().owners;
+  std::vector<std::shared_ptr<StoredArray>> kept = last.values();
+  for (size_t i = kept.size(); i < sinks.size(); ++i) {
+    if (sinks[i].kind != Sink::Kind::persist) continue;
+    const plan::Stage::Output& output = output_of(plan, sinks[i].array);
+    std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
+    for (scheduler::BlockId block : lowered.persisted[i]) blocks.push_back(runtime.executor().stored_block(block));
+    kept.push_back(std::make_shared<StoredArray>(output.dtype, output.grid, output.owners,
+                                                 owners.owned(output.owners, output.grid, runtime.rank()),
+                                                 std::move(blocks), &runtime.executor()));
+  }
+  runtime.executor().forget_blocks();
+  return kept;
+}
+
+// Runs kept tasks of which no rank's have to do with another's: there are no messages, and what ranks agree on before
+// other runs and at their end is one exchange at the end. Whatever fails, fails on one rank by itself.
+std::vector<std::shared_ptr<StoredArray>> execute_apart(const plan::Plan& plan, const std::vector<Sink>& sinks,
+                                                        std::string_view call, size_t to_host, KeptTasks& kept_tasks) {
+  Runtime& runtime = Runtime::current();
+  Runtime::Internals& internals = runtime.internals();
+  comm::Communicator& communicator = runtime.communicator();
+  scheduler::Executor& executor = runtime.executor();
+  LastValues last = last_values(plan, sinks, to_host, internals.owners);
+  LastWords* words = nullptr;
+  std::vector<std::byte> said(comm::note_bytes(communicator));
+  if (said.size() < static_cast<size_t>(last.bytes())) said.resize(static_cast<size_t>(last.bytes()));  // one rank
+  std::unique_ptr<Lowered> lowered;
+  std::exception_ptr error;
+  const auto watch = [&] {
+    if (internals.interrupt.exchange(false)) executor.cancel({local::ErrorCode::cancelled, "interrupted", 0});
+  };
+  try {
+    if (const auto failure = take_failure(internals)) local::throw_record(*failure);
+    const LoweringContext context = lowering_context(runtime, /*runs=*/true);
+    lowered = kept_tasks.take(context);
+    if (lowered == nullptr) lowered = lower(plan, sinks, context);
+    words = last.words(runtime.rank(), executor, lowered->persisted);
+    const local::TraceScope trace("run", "plan");
+    watch();  // an interrupt since the last run
+    const scheduler::ShortRun how{[] { std::this_thread::yield(); }, [] {}};
+    executor.run(lowered->graph, watch, &how);
+    if (words != nullptr) words->write(said.data());
+  } catch (...) {
+    take_failure(internals);
+    local::ErrorRecord record = local::to_record(std::current_exception());
+    if (runtime.size() > 1 && record.code != local::ErrorCode::cancelled)
+      record.message += fmt::format(" [rank {}]", runtime.rank());
+    try {
+      local::throw_record(record);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  executor.clear_cancel();
+  // Not what ranks say that agree before a run.
+  const uint64_t hash = plan.hash * 31 + 1;
+  try {
+    comm::agree(communicator, error, {call, hash, [&plan] { return title_of(plan); }}, {},
+                runtime.size() > 1 ? &said : nullptr);
+  } catch (const local::Cancelled&) {
+    internals.interrupt = false;  // it may have come to several ranks at once
+    throw;
+  }
+  ++internals.runs;
+  if (words != nullptr) {
+    // Of each rank's note, the words.
+    const auto bytes = static_cast<size_t>(last.bytes()), noted = said.size() / static_cast<size_t>(runtime.size());
+    words->all.clear();
+    for (size_t at = 0; at < said.size(); at += noted)
+      words->all.insert(words->all.end(), said.begin() + at, said.begin() + at + bytes);
+  }
+  std::vector<std::shared_ptr<StoredArray>> kept = results_of(plan, sinks, *lowered, last);
+  kept_tasks.keep(std::move(lowered), lowering_context(runtime, /*runs=*/true));
+  kept_tasks.set_apart(communicator.failed_calls());
+  return kept;
+}
+
 // Lowers and runs; the owned chunks of each sink that persists, or the values of the first ones, which are to be host
 // values.
 std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const std::vector<Sink>& sinks,
@@ -162,19 +246,23 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   Runtime& runtime = Runtime::current();
   Runtime::Internals& internals = runtime.internals();
   comm::Communicator& communicator = runtime.communicator();
+  if (kept_tasks != nullptr && kept_tasks->take_apart(communicator.failed_calls()))
+    return execute_apart(plan, sinks, call, to_host, *kept_tasks);
   runtime.executor().expect_run();
   const uint64_t epoch = internals.runs + 1;
   std::unique_ptr<Service> service;
   std::unique_ptr<Lowered> lowered;
   std::exception_ptr error;
   const bool is_partly_done = is_any_done(sinks) || (states != nullptr && states->is_resumed());
-  enum : uint8_t { least_bytes, given_bytes_negated, fetches };  // of all ranks, the largest
+  // Of all ranks, the largest. Ties: twice the fetches, and one more where the rank does not keep its tasks.
+  enum : uint8_t { least_bytes, given_bytes_negated, ties };
+  bool short_run = false;
   int64_t largest[] = {0, -runtime.memory_bytes(), 0};
   try {
     if (const auto failure = take_failure(internals)) local::throw_record(*failure);
     service = Service::create(communicator, runtime.executor(), epoch, runtime.paths(), &internals.interrupt,
                               internals.message_piece_bytes);
-    LoweringContext context = lowering_context(runtime, service.get());
+    LoweringContext context = lowering_context(runtime, /*runs=*/true, service.get());
     if (is_partly_done) context.thieves = 0;
     context.states = states;
     if (kept_tasks != nullptr) lowered = kept_tasks->take(context);
@@ -189,7 +277,9 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
       lowered = lower(plan, sinks, context);
       largest[least_bytes] = least_budget(lowered->graph, runtime);
     }
-    largest[fetches] = lowered->fetches == nullptr ? 0 : static_cast<int64_t>(lowered->fetches->size());
+    short_run = is_short(lowered->graph, plan, runtime);
+    const bool keeps = kept_tasks != nullptr && short_run && lowered->runs_again;
+    largest[ties] = 2 * (lowered->fetches == nullptr ? 0 : lowered->fetches->size()) + (keeps ? 0 : 1);
   } catch (...) {
     error = std::current_exception();
   }
@@ -206,14 +296,14 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   check_host_budget(
       *lowered,
       [&](int64_t host_bytes) {
-        LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
+        LoweringContext context = lowering_context(runtime, /*runs=*/false);
         context.host_bytes = host_bytes;
         return needed_host_bytes(*lower(plan, sinks, context), host_bytes, runtime);
       },
       runtime);
   comm::alone(communicator, [&] {
     if (is_partly_done) drop_unneeded(*lowered, communicator);
-    if (largest[fetches] == 0) return;
+    if (largest[ties] < 2) return;
     if (notes_fetches && take_fetches(*lowered, notes, note_bytes, communicator.rank(), *service)) return;
     exchange_fetches(*lowered, communicator, *service);
   });
@@ -225,7 +315,6 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   const auto datasets = datasets_of(plan);
   const int64_t read_before = bytes_read(datasets);
   internals.any_run_started = true;
-  const bool short_run = is_short(lowered->graph, plan, runtime);
   try {
     const local::TraceScope trace("run", "plan");
     service->run(lowered->graph, short_run, last.words(runtime.rank(), runtime.executor(), lowered->persisted));
@@ -237,20 +326,12 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   internals.decoded_bytes += kept_chunks.decoded_bytes();
   internals.reread_bytes += kept_chunks.reread_bytes();
 
-  std::vector<std::shared_ptr<StoredArray>> kept = last.values();
-  for (size_t i = kept.size(); i < sinks.size(); ++i) {
-    if (sinks[i].kind != Sink::Kind::persist) continue;
-    const plan::Stage::Output& output = output_of(plan, sinks[i].array);
-    std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
-    for (scheduler::BlockId block : lowered->persisted[i]) blocks.push_back(runtime.executor().stored_block(block));
-    kept.push_back(std::make_shared<StoredArray>(output.dtype, output.grid, output.owners,
-                                                 internals.owners.owned(output.owners, output.grid, runtime.rank()),
-                                                 std::move(blocks), &runtime.executor()));
-  }
-  runtime.executor().forget_blocks();
+  std::vector<std::shared_ptr<StoredArray>> kept = results_of(plan, sinks, *lowered, last);
   // Only what is short: what its graph takes is next to nothing, and what making it takes is not.
   if (kept_tasks != nullptr && short_run)
-    kept_tasks->keep(std::move(lowered), lowering_context(runtime, service.get()));
+    kept_tasks->keep(std::move(lowered), lowering_context(runtime, /*runs=*/true, service.get()));
+  if (largest[ties] == 0 && (runtime.size() == 1 || last.bytes() <= static_cast<int64_t>(note_bytes)))
+    kept_tasks->set_apart(communicator.failed_calls());
   return kept;
 }
 
@@ -273,7 +354,7 @@ std::pair<int64_t, std::string> least_bytes_of_plan(const Nodes& nodes, const st
   const plan::Plan plan = plan_with(options, nodes);
   std::vector<Sink> sinks = given;
   for (size_t i = 0; i < sinks.size(); ++i) sinks[i].array = plan.results[i];
-  LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
+  LoweringContext context = lowering_context(runtime, /*runs=*/false);
   context.memory_bytes = 0;  // chunks do not share tasks
   const auto lowered = lower(plan, sinks, context);
   int64_t least[] = {least_budget(lowered->graph, runtime)};
@@ -441,7 +522,7 @@ PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
     measure_rates(rates, plan.stages, runtime, kMeasuring);
   }
   const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::persist);
-  LoweringContext context = lowering_context(runtime, /*service=*/nullptr);
+  LoweringContext context = lowering_context(runtime, /*runs=*/false);
   context.rates = timed ? &rates : nullptr;
   auto lowered = lower(plan, sinks, context);
   const int threads = runtime.device().kind == local::DeviceKind::cpu ? runtime.threads() : 1;

@@ -284,5 +284,45 @@ TEST(Runtime, InterruptOnOneRankCancelsAll) {
   EXPECT_THROW(service->run(graph), local::Cancelled);
 }
 
+// Steps of a loop in which ranks need nothing of each other speak once, when they have run. What goes wrong on one rank
+// then is every rank's error as in other runs.
+TEST(Runtime, StepsWithoutFetchesSpeakOnce) {
+  Runtime runtime(small());
+  const RuntimeScope scope(runtime);
+  const bool is_last = job().rank() == job().size() - 1;
+  const Array x = (arange(9.) + 1.).rechunk(Dims{9}).persist();
+  const auto step = [&](double factor) {
+    return sum(x * Array::from_local(local::from_vector<double>({factor}))).to_host();
+  };
+  // The last one at least is of kept tasks.
+  const auto expect_steps = [&](int count) {
+    for (int i = 1; i <= count; ++i) {
+      const int64_t calls = runtime.communicator().calls();
+      EXPECT_EQ(step(i).item<double>(), 45. * i);
+      if (job().size() > 1) {
+        EXPECT_EQ(runtime.communicator().calls() - calls, i == count ? 1 : 2) << i;
+      }
+    }
+  };
+  expect_steps(3);
+  if (is_last) {
+    const std::lock_guard lock(runtime.internals().failure_mutex);
+    runtime.internals().failure = {local::ErrorCode::invalid_argument, "what a callback threw", 0};
+  }
+  const std::string where = job().size() == 1 ? "" : fmt::format(" [rank {}]", job().size() - 1);
+  EXPECT_THAT([&] { step(2); }, ::testing::Throws<local::InvalidArgument>(
+                                    ::testing::Property(&std::exception::what, "what a callback threw" + where)));
+  expect_steps(2);
+  if (is_last) runtime.interrupt();
+  EXPECT_THROW(step(2), local::Cancelled);
+  expect_steps(2);
+  if (job().size() > 1) {
+    EXPECT_THAT([&] { job().rank() == 0 ? (x * 3.).to_host() : step(2); },
+                ::testing::Throws<local::CommError>(
+                    ::testing::Property(&std::exception::what, ::testing::HasSubstr("ranks diverged"))));
+    expect_steps(2);
+  }
+}
+
 }  // namespace
 }  // namespace quarry
