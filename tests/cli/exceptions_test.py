@@ -1,5 +1,6 @@
 """One rank's exception leaves main or a function that the program gave to the library: the job ends on all ranks, soon and with its message."""
 
+import concurrent.futures
 import pathlib
 import time
 
@@ -14,10 +15,12 @@ HANGS = 90
 class Exceptions(CliTest):
     def ends(self, how, others, catches, rank, pattern, ranks=2, status=None, without=None):
         """On every kind of device and over every network the job ends by itself, soon, and says why."""
-        for device in ["cpu", "emulated"]:
-            for transport in ["ucx", "mpi"]:
-                with self.subTest(device=device, transport=transport):
-                    self.ends_on(device, transport, [how, others, catches, rank], pattern, ranks, status, without)
+        cases = [(device, transport) for device in ["cpu", "emulated"] for transport in ["ucx", "mpi"]]
+        with concurrent.futures.ThreadPoolExecutor(max_workers=len(cases)) as pool:  # they wait more than they work
+            runs = [pool.submit(self.ends_on, *case, [how, others, catches, rank], pattern, ranks, status, without) for case in cases]
+        for (device, transport), run in zip(cases, runs):
+            with self.subTest(device=device, transport=transport):
+                run.result()
 
     def ends_on(self, device, transport, arguments, pattern, ranks, status, without):
         env = {"QUARRY_DEVICE": device, "QUARRY_HOST_MEMORY": "64MiB", "QUARRY_TRANSPORT": transport}
@@ -75,4 +78,4 @@ class Exceptions(CliTest):
 
 
 if __name__ == "__main__":
-    main(at_once=4)
+    main()
