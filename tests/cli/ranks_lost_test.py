@@ -189,4 +189,4 @@ class RanksLost(CliTest):
 
 
 if __name__ == "__main__":
-    main(at_once=1)
+    main(at_once=2)
