@@ -176,7 +176,8 @@ class ReadsOfPositions(CliTest):
         inputs = ["x.h5:/c", "x.h5:/u", "x.npy"]
         for ranks, device in [(0, "cpu"), (0, "emulated"), (2, "cpu"), (4, "cpu")]:
             for source in inputs if ranks == 0 and device == "cpu" else inputs[:1]:
-                for expression, (expected, most) in cases.items():
+                # Ranks read by the same plan: some are enough to see that each reads its own.
+                for expression, (expected, most) in list(cases.items())[: 3 if ranks else None]:
                     with self.subTest(ranks=ranks, device=device, source=source, expression=expression):
                         self.ok("eval", expression, "-i", f"x={source}", "-o", "o.h5", "--overwrite", "--device", device, "--stats", "s.json", ranks=ranks)
                         np.testing.assert_array_equal(self.read("o.h5"), expected)
