@@ -28,7 +28,7 @@ class Spectral : public ::testing::TestWithParam<local::DeviceKind> {
   void SetUp() override {
     if (!local::available(GetParam())) GTEST_SKIP() << "no device of kind " << local::name(GetParam());
     // The pretended device waits a little for each call.
-    size_ = on_gpu() ? 2600 : is_quick() ? 210 : 140;
+    size_ = on_gpu() ? 2600 : is_quick() ? 150 : 140;
   }
   bool on_gpu() const { return GetParam() == local::DeviceKind::cuda; }
   bool is_quick() const { return GetParam() == local::DeviceKind::cpu; }
