@@ -464,7 +464,7 @@ TEST(Collectives, SplitWithoutSome) {
 }
 
 TEST(ActiveMessages, InOrderPerSender) {
-  constexpr int kCount = 3000;
+  constexpr int kCount = 1000;
   struct Message {
     int from, number;
     char filler[64];

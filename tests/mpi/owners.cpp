@@ -43,7 +43,7 @@ std::vector<Array> results_of(const Array& x, const Array& y) {
           cumsum(x, 0),
           x.T() + 1,
           x - mean(x) + max(x * y),
-          x + cumsum(y, 0)[200],
+          x + cumsum(y, 0)[150],
           x.rechunk({50, 4}) - 1,
           sort(y, 0),
           x + y};
@@ -66,7 +66,7 @@ TEST_P(OwnersOfStages, DoNotChangeBits) {
   std::vector<Owners> kinds{Owners::cyclic(0, 0), Owners::everywhere()};
   if (GetParam() == local::DeviceKind::cpu)
     kinds.insert(kinds.end(), {Owners::blocks(), Owners::cyclic(), Owners::cyclic(1), Owners::cyclic(3, 2)});
-  const local::NdArray a = numbers(3, {331, 24}), b = numbers(4, {331, 24});
+  const local::NdArray a = numbers(3, {199, 24}), b = numbers(4, {199, 24});
   const auto compute = [&](const std::optional<Owners>& stored, const std::optional<Owners>& computed) {
     runtime.internals().stage_owners = stored;
     const Array x = (Array::from_local(a).rechunk({2, 5}) * 1).persist();

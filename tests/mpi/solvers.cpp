@@ -66,15 +66,15 @@ TEST(SparseOnRanks, AreThoseOfOneProcess) {
 
 TEST(SparseOnRanks, HaveTheBitsOfOneRank) {
   const auto found = [] {
-    const sparse::SparseArray a = sparse::csr_array(testing::laplacian(20), {.row_chunk = 30});
-    const Array b = sin(arange(400.)).rechunk({30});
+    const sparse::SparseArray a = sparse::csr_array(testing::laplacian(14), {.row_chunk = 15});
+    const Array b = sin(arange(196.)).rechunk({15});
     sparse::linalg::SolveOptions options;
-    options.rtol = 1e-8;
+    options.rtol = 1e-5;
     options.M = sparse::linalg::block_jacobi(a);
     const Array x = sparse::linalg::cg(a, b, options).x, y = sparse::linalg::gmres(a, b, options).x;
     options.M = sparse::linalg::ilu(a);
     const Array z = sparse::linalg::bicgstab(a, b, options).x;
-    const sparse::SparseArray taken = a.rows_at(Array({399, 0, 7, 7, 200})).columns_at(Array({3, 399, 7, 3}));
+    const sparse::SparseArray taken = a.rows_at(Array({195, 0, 7, 7, 100})).columns_at(Array({3, 195, 7, 3}));
     const Array arrays[] = {x,
                             y,
                             z,
