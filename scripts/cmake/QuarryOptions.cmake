@@ -54,11 +54,18 @@ foreach(header IN LISTS QUARRY_PROGRAM_HEADERS)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${header} ${PROJECT_BINARY_DIR}/include/quarry/${name} SYMBOLIC)
 endforeach()
 
-# quarry_precompile(TARGET): its C++ sources begin with scripts/cmake/standard_headers.h, read once. A source with an
+# quarry_precompile(TARGET [HEADERS header...]): its C++ sources begin with scripts/cmake/standard_headers.h and these
+# headers, read once: those that most of them include, as a change of one compiles all of them again. A source with an
 # instruction set of its own needs SKIP_PRECOMPILE_HEADERS.
+# quarry_precompile(TARGET REUSE other): with those of another target, compiled with the same options.
 function(quarry_precompile target)
+  cmake_parse_arguments(ARG "" "REUSE" "HEADERS" ${ARGN})
   if(QUARRY_PRECOMPILED_HEADERS)
-    target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/scripts/cmake/standard_headers.h>)
+    if(ARG_REUSE)
+      target_precompile_headers(${target} REUSE_FROM ${ARG_REUSE})
+    else()
+      target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/scripts/cmake/standard_headers.h> ${ARG_HEADERS})
+    endif()
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:fmt::fmt>)
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
       # The cache needs the first. GCC forgets that what is precompiled is a system header, and warns of its code.
@@ -67,10 +74,10 @@ function(quarry_precompile target)
   endif()
 endfunction()
 
-# quarry_layer(NAME [DEPENDS layer...]): one library per layer, target quarry_NAME with alias quarry::NAME,
+# quarry_layer(NAME [DEPENDS layer...] [PRECOMPILE header...]): one library per layer, target quarry_NAME with alias quarry::NAME,
 # of every .cpp below the calling folder except those under EXCLUDE.
 function(quarry_layer name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;EXCLUDE;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   foreach(pattern IN LISTS ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX "${CMAKE_CURRENT_SOURCE_DIR}/${pattern}")
@@ -85,7 +92,7 @@ function(quarry_layer name)
   endforeach()
   target_link_libraries(quarry_${name} PRIVATE ${ARG_LINK})
   set_target_properties(quarry_${name} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-  quarry_precompile(quarry_${name})
+  quarry_precompile(quarry_${name} HEADERS ${ARG_PRECOMPILE})
   set_property(GLOBAL APPEND PROPERTY QUARRY_LAYERS quarry_${name})
 endfunction()
 
