@@ -1,6 +1,5 @@
 // Kernels of the reduction of a symmetric matrix to tridiagonal form in two stages: panels of reflectors that leave a
-// band, and the chase that leaves two diagonals. Reflectors are those of LAPACK's larfg: H = I - tau v v^T with v(0)
-// = 1.
+// band, and the chase that leaves two diagonals. Reflectors are those of LAPACK's larfg: H = I - tau v v^T, v(0) = 1.
 //
 // On the host, where tests run them, tests/support/host_block.h comes before this file.
 #pragma once
@@ -337,6 +336,7 @@ __global__ void __launch_bounds__(kThreads)
         squares = sum_of_warp(squares), along = sum_of_warp(along);
         const Reflector h = reflector(__shfl_sync(~0u, x[0], 0), squares);
         along = __shfl_sync(~0u, w[0], 0) + h.scale * along;  // v^T w
+        __syncwarp();                                         // all have read the tau of the step before
         QUARRY_UNROLLED
         for (int i = 0; i < kBand / kLanes; ++i) {
           const int at = lane + i * kLanes;
