@@ -133,9 +133,7 @@ inline int64_t at_once(const Eigh& task) {
   return batched(task.a.count, n) ? std::clamp<int64_t>(kMostElements / (n * n), 1, task.a.count) : 1;
 }
 
-inline bool by_two_stages(const Eigh& task) {
-  return is_two_stage(task.dtype, task.a.rows, task.vectors);
-}
+inline bool by_two_stages(const Eigh& task) { return is_two_stage(task.dtype, task.a.rows, task.vectors); }
 // cuSOLVER's batched Jacobi method, which gives a matrix to a block, is faster where that holds it.
 inline bool by_syevj(const Eigh& task, int64_t count) {
   constexpr int64_t kMost = 32;
