@@ -226,7 +226,7 @@ class Merges {
       plan_.poles[i] = value(column);
       plan_.weights[i] = weight;
       plan_.rows[i] = row;
-      plan_.sources[static_cast<size_t>(begin + row)] = column - begin;
+      plan_.sources[static_cast<size_t>(begin) + static_cast<size_t>(row)] = column - begin;
     }
     std::sort(staying_.begin(), staying_.end());
     for (const auto& [staying_value, column] : staying_) plan_.sources[static_cast<size_t>(at++)] = column - begin;
