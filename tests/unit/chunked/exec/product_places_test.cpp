@@ -1,4 +1,5 @@
 // Which ranks multiply, and what they receive for that: the model beside what lowering fetches.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

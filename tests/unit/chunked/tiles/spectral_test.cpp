@@ -134,7 +134,7 @@ TEST_P(Spectral, PartsOfASpectrum) {
                                   high_vectors,
                                   linalg::eigvalsh(given[0], linalg::ByIndex{size_ - 1, size_ - 1})};
       });
-      const auto expect = [&](const NdArray& values, const NdArray& vectors, int64_t first, int64_t count) {
+      const auto expect = [&, &a = a](const NdArray& values, const NdArray& vectors, int64_t first, int64_t count) {
         ASSERT_EQ(values.shape(), (local::Dims{count}));
         ASSERT_EQ(vectors.shape(), (local::Dims{size_, count}));
         EXPECT_EQ(values.dtype(), local::real_type(dtype));
