@@ -4,7 +4,6 @@
 #include <cublas_v2.h>
 
 #include <tuple>
-#include <type_traits>
 
 #include "quarry/local/cuda/check.h"
 #include "quarry/local/cuda/eigh/reduction.cuh"

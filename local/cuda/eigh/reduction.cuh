@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "quarry/local/cuda/eigh/kernels.cuh"
+#include "quarry/local/cuda/eigh/places.h"
 #include "quarry/local/cuda/eigh/windows.cuh"
 #include "quarry/local/program/decompositions.h"
 
@@ -21,22 +22,20 @@ struct Extents {
   int64_t x, y = 1;
 };
 
-// Pieces of a block of memory, each aligned as allocations are; without memory it counts.
+// Places in a block of memory; without memory they are only counted.
 class Pieces {
  public:
   explicit Pieces(void* data) : data_(static_cast<char*>(data)) {}
   template <class T>
   T* take(int64_t count) {
-    constexpr int64_t kAlignment = 512;
-    char* const at = data_ == nullptr ? nullptr : data_ + bytes_;
-    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
-    return reinterpret_cast<T*>(at);
+    const int64_t at = places_.take(count * static_cast<int64_t>(sizeof(T)));
+    return data_ == nullptr ? nullptr : reinterpret_cast<T*>(data_ + at);
   }
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return places_.bytes(); }
 
  private:
   char* data_;
-  int64_t bytes_ = 0;
+  eigh::Places places_;
 };
 
 // Sweeps' groups that are applied together, and panels' columns.

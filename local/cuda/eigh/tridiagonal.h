@@ -7,9 +7,9 @@
 
 namespace quarry::local::cuda {
 
-// Scratch of the functions below, in device memory: with vectors two matrices of n x n and about 120 n bytes, without
-// 16 n bytes.
-int64_t tridiagonal_scratch_bytes(int64_t n, bool vectors);
+// Scratch of the functions below, in device memory: 16 n bytes, and two matrices of n x n and about 120 n bytes.
+int64_t tridiagonal_values_scratch_bytes(int64_t n);
+int64_t tridiagonal_vectors_scratch_bytes(int64_t n);
 
 // Eigenvalues, ascending, of the matrix with diagonal d (n) and off-diagonal e (n - 1); both stay as they are. Their
 // absolute errors are about the last place of the largest one. NaN where an element is not finite. All pointers are

@@ -100,7 +100,8 @@ struct Places {
         solving(all),
         transforming(all),
         for_reduction(reducing, n),
-        tridiagonal(solving.take<char>(tridiagonal_scratch_bytes(n, vectors))) {
+        tridiagonal(
+            solving.take<char>(vectors ? tridiagonal_vectors_scratch_bytes(n) : tridiagonal_values_scratch_bytes(n))) {
     if (vectors) for_vectors.emplace(transforming, n);
   }
 

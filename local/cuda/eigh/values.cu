@@ -7,7 +7,6 @@
 #include "quarry/local/cuda/check.h"
 #include "quarry/local/cuda/eigh/sturm.h"
 #include "quarry/local/cuda/eigh/tridiagonal.h"
-#include "quarry/local/cuda/eigh/vectors.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -83,9 +82,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-int64_t tridiagonal_scratch_bytes(int64_t n, bool vectors) {
-  return vectors ? vectors_scratch_bytes(n) : kHeaderBytes + n * static_cast<int64_t>(sizeof(double2));
-}
+int64_t tridiagonal_values_scratch_bytes(int64_t n) { return kHeaderBytes + n * static_cast<int64_t>(sizeof(double2)); }
 
 void tridiagonal_values(int64_t n, const double* d, const double* e, double* values, void* scratch, int32_t* info,
                         CudaStream& stream) {

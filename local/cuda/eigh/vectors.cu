@@ -11,9 +11,9 @@
 #include "quarry/local/cuda/check.h"
 #include "quarry/local/cuda/eigh/leaf.h"
 #include "quarry/local/cuda/eigh/merges.h"
+#include "quarry/local/cuda/eigh/places.h"
 #include "quarry/local/cuda/eigh/secular.h"
 #include "quarry/local/cuda/eigh/tridiagonal.h"
-#include "quarry/local/cuda/eigh/vectors.h"
 #include "quarry/local/cuda/matrix.h"
 #include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/pools.h"
@@ -269,21 +269,6 @@ __global__ void nan_kernel(int64_t count, double* x) {
 
 // ---- The host's side ----
 
-// Parts of one piece of memory.
-class Places {
- public:
-  int64_t take(int64_t bytes) {
-    constexpr int64_t kAlignment = 256;
-    const int64_t at = bytes_;
-    bytes_ += align_up(bytes, kAlignment);
-    return at;
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  int64_t bytes_ = 0;
-};
-
 // What goes to the device for one level, in pinned memory and on the device alike.
 struct PlanPlaces {
   explicit PlanPlaces(int64_t n) {
@@ -488,7 +473,7 @@ class Solver {
 
 }  // namespace
 
-int64_t eigh::vectors_scratch_bytes(int64_t n) { return n == 0 ? 0 : DevicePlaces(n).bytes; }
+int64_t tridiagonal_vectors_scratch_bytes(int64_t n) { return n == 0 ? 0 : DevicePlaces(n).bytes; }
 
 void tridiagonal_vectors(int64_t n, const double* d, const double* e, double* values, double* z, void* scratch,
                          int32_t* info, CudaStream& stream) {
