@@ -19,6 +19,7 @@
 #include "quarry/local/cuda/solver_library.h"
 #include "quarry/local/cuda/stream.h"
 #include "quarry/local/cuda/tall_lu.h"
+#include "quarry/local/cuda/triangles.h"
 #include "quarry/local/memory/buffer.h"
 #include "quarry/local/memory/pools.h"
 #include "quarry/local/memory/scratch.h"
@@ -152,6 +153,10 @@ class Runner {
           return;
         }
         for (int64_t p = 0; p < task.b.count; ++p) {
+          if (solves_by_products(task)) {
+            solve_by_products(triangular(task, p), blas);
+            continue;
+          }
           const auto from = static_cast<const T*>(matrix(task.a, p, task.dtype));
           const auto to = static_cast<T*>(matrix(task.b, p, task.dtype));
           QUARRY_TYPED(cublas, trsm_64, trsm_64, blas, side, fill_mode(task.triangle), op, diagonal, rows, columns,
@@ -355,28 +360,29 @@ class Runner {
     const Scratch scratch(bytes, context_);
     QUARRY_CUDA_CALL(cudaMemsetAsync(scratch.data(), 0, static_cast<size_t>(bytes), stream_.handle()));
     QUARRY_CUDA_CALL(cudaMemsetAsync(info, 0, sizeof *info, stream_.handle()));
+    const auto part = [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
+      return MatrixView{static_cast<char*>(a) + (row + column * distance) * itemsize(dtype), rows, columns, 1,
+                        distance};
+    };
     with_blas(dtype, m, n, n, [&](cublasHandle_t blas) {
-      with_type(dtype, [&]<class T>() {
-        const T one = from_real<T>(1), minus_one = from_real<T>(-1);
-        const int step = narrow(distance);
-        const auto at = [&](int64_t row, int64_t column) { return static_cast<T*>(a) + row + column * distance; };
-        const auto factor_strips = [&](const auto& self, int64_t first, int64_t last) -> void {
-          if (last - first == 1) {
-            factor_strip(dtype, a, m, n, distance, first, pivots, info, scratch.data(), stream_.handle());
-            return;
-          }
-          const int64_t middle = (first + last) / 2, begin = first * width, split = middle * width;
-          const int left = narrow(split - begin), right = narrow(std::min(last * width, n) - split);
-          self(self, first, middle);
-          QUARRY_TYPED(cublas, trsm, trsm, blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N,
-                       CUBLAS_DIAG_UNIT, left, right, &one, at(begin, begin), step, at(begin, split), step);
-          if (m > split)
-            QUARRY_TYPED(cublas, gemm, gemm, blas, CUBLAS_OP_N, CUBLAS_OP_N, narrow(m - split), right, left, &minus_one,
-                         at(split, begin), step, at(begin, split), step, &one, at(split, split), step);
-          self(self, middle, last);
-        };
-        factor_strips(factor_strips, 0, (n + width - 1) / width);
-      });
+      const auto factor_strips = [&](const auto& self, int64_t first, int64_t last) -> void {
+        if (last - first == 1) {
+          factor_strip(dtype, a, m, n, distance, first, pivots, info, scratch.data(), stream_.handle());
+          return;
+        }
+        const int64_t middle = (first + last) / 2, begin = first * width, split = middle * width;
+        const int64_t left = split - begin, right = std::min(last * width, n) - split, below = m - split;
+        self(self, first, middle);
+        const MatrixView top = part(begin, left, split, right);
+        solve_by_products({dtype, part(begin, left, begin, left), top, /*is_lower=*/true, /*unit_diagonal=*/true},
+                          blas);
+        if (below > 0)
+          blas_product(
+              {dtype, /*alpha=*/-1, part(split, below, begin, left), top, /*beta=*/1, part(split, below, split, right)},
+              {}, blas);
+        self(self, middle, last);
+      };
+      factor_strips(factor_strips, 0, (n + width - 1) / width);
     });
   }
   void solve(DType dtype, cublasOperation_t op, int64_t n, int64_t sides, const void* lu, const int64_t* pivots,

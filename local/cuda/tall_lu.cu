@@ -5,12 +5,11 @@
 // by which another kernel exchanges them in the other columns.
 //
 // A column costs about three latencies of the device's second-level cache; the elements are read and written once.
-#include <cuComplex.h>
-
 #include <algorithm>
 #include <type_traits>
 
 #include "quarry/local/base/error.h"
+#include "quarry/local/cuda/arithmetic.cuh"
 #include "quarry/local/cuda/check.h"
 #include "quarry/local/cuda/multiprocessors.h"
 #include "quarry/local/cuda/tall_lu.h"
@@ -22,10 +21,6 @@ constexpr int kThreads = 256;
 constexpr int kMostBlocks = 256;  // whose words the threads of one block look at, and one thread at the diagonal's
 constexpr int kWarp = 32, kWarps = kThreads / kWarp;
 
-template <class T>
-inline constexpr bool is_complex_v = std::is_same_v<T, cuComplex> || std::is_same_v<T, cuDoubleComplex>;
-template <class T>
-using Real = std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, cuComplex>, float, double>;
 // 256 bytes of registers.
 template <class T>
 inline constexpr int kWidth = sizeof(T) == 16 ? 16 : 32;
@@ -48,38 +43,6 @@ struct Moves {
   int32_t count;
   int32_t to[64], from[64];  // rows of the strip
 };
-
-__device__ inline float magnitude_of(float a) { return fabsf(a); }
-__device__ inline double magnitude_of(double a) { return fabs(a); }
-__device__ inline float magnitude_of(cuComplex a) { return fabsf(a.x) + fabsf(a.y); }
-__device__ inline double magnitude_of(cuDoubleComplex a) { return fabs(a.x) + fabs(a.y); }
-template <class T>
-__device__ inline bool is_zero(T a) {
-  if constexpr (is_complex_v<T>)
-    return a.x == 0 && a.y == 0;
-  else
-    return a == 0;
-}
-template <class T>
-__device__ inline T quotient(T a, T b) {
-  if constexpr (std::is_same_v<T, cuComplex>)
-    return cuCdivf(a, b);
-  else if constexpr (std::is_same_v<T, cuDoubleComplex>)
-    return cuCdiv(a, b);
-  else
-    return a / b;
-}
-// c - a b
-template <class T>
-__device__ inline T minus_product(T c, T a, T b) {
-  if constexpr (is_complex_v<T>) {
-    c.x -= a.x * b.x - a.y * b.y;
-    c.y -= a.x * b.y + a.y * b.x;
-    return c;
-  } else {
-    return c - a * b;
-  }
-}
 
 // An element that may be the pivot: its magnitude as a number that grows with it, in two halves, and its row. The
 // largest is wanted; of equals the one whose row comes first, as LAPACK's search finds it.
@@ -291,14 +254,6 @@ void factor(T* a, int64_t rows, int64_t columns, int64_t distance, int64_t strip
   check(cudaGetLastError(), "exchanging rows");
 }
 
-template <class F>
-auto with_type(DType dtype, F&& f) {
-  if (dtype == DType::float32) return f(float{});
-  if (dtype == DType::float64) return f(double{});
-  if (dtype == DType::complex64) return f(cuComplex{});
-  return f(cuDoubleComplex{});
-}
-
 // Blocks of the kernel that are on the device at a time.
 template <class T>
 int64_t most_blocks() {
@@ -316,7 +271,7 @@ int64_t most_blocks() {
 }  // namespace
 
 int64_t strip_width(DType dtype) {
-  return with_type(dtype, []<class T>(T) { return int64_t{kWidth<T>}; });
+  return with_number(dtype, []<class T>(T) { return int64_t{kWidth<T>}; });
 }
 
 // With 1024 columns on an H200: 5.3 ms of 32768 rows (cuSOLVER 7.2), 3.9 of 16384 (5.0), 3.0 of 4096 (3.4), but also
@@ -324,17 +279,17 @@ int64_t strip_width(DType dtype) {
 bool is_tall_lu(DType dtype, int64_t rows, int64_t columns) {
   constexpr int64_t kLeastColumns = 64, kMostColumns = 2048, kLeastRows = 2048;
   if (columns < kLeastColumns || columns > kMostColumns || rows < std::max(kLeastRows, 2 * columns)) return false;
-  return with_type(dtype, [rows]<class T>(T) { return (rows + kThreads - 1) / kThreads <= most_blocks<T>(); });
+  return with_number(dtype, [rows]<class T>(T) { return (rows + kThreads - 1) / kThreads <= most_blocks<T>(); });
 }
 
 int64_t tall_lu_scratch_bytes(DType dtype, int64_t columns) {
-  const auto words = with_type(dtype, []<class T>(T) { return sizeof(Shared<T>); });
+  const auto words = with_number(dtype, []<class T>(T) { return sizeof(Shared<T>); });
   return static_cast<int64_t>(words) + strips_of(dtype, columns) * static_cast<int64_t>(sizeof(Moves));
 }
 
 void factor_strip(DType dtype, void* a, int64_t rows, int64_t columns, int64_t distance, int64_t strip, int64_t* pivots,
                   int32_t* info, void* scratch, cudaStream_t stream) {
-  with_type(dtype, [&]<class T>(T) {
+  with_number(dtype, [&]<class T>(T) {
     factor(static_cast<T*>(a), rows, columns, distance, strip, pivots, info, scratch, stream);
   });
 }

@@ -177,7 +177,7 @@ inline void wait_for_others() {
 }
 inline unsigned char* launch_memory() { return HostBlock::current()->memory(); }
 
-// What tensor cores and copies behind a thread's back do (local/cuda/eigh/windows.cuh).
+// What tensor cores (local/cuda/eigh/windows.cuh) and copies behind a thread's back (kernel_memory.cuh) do.
 inline void add_product(double (&c)[4], const double (&a)[8], const double (&b)[4]) {
   struct Factors {
     const double *a, *b;
@@ -196,7 +196,10 @@ inline void add_product(double (&c)[4], const double (&a)[8], const double (&b)[
     }
   });
 }
-inline void copy_later(double* to, const double* from) { *to = *from; }
+template <class T>
+void copy_later(T* to, const T* from) {
+  *to = *from;
+}
 inline void wait_for_copies() {}
 
 // How blocks tell each other of numbers and of steps.

@@ -7,14 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-// What a launch gives a block beside its own memory, and loops whose arrays are registers.
-#ifdef __CUDACC__
-#define QUARRY_LAUNCH_MEMORY(name) extern __shared__ __align__(16) unsigned char name[]
-#define QUARRY_UNROLLED _Pragma("unroll")
-#else
-#define QUARRY_LAUNCH_MEMORY(name) unsigned char* const name = launch_memory()
-#define QUARRY_UNROLLED
-#endif
+#include "quarry/local/cuda/kernel_memory.cuh"
 
 namespace quarry::local::cuda {
 namespace {
@@ -22,7 +15,6 @@ namespace {
 constexpr int kBand = 64;  // diagonals of the band beside the main one
 
 constexpr int kThreads = 512;
-constexpr int kLanes = 32;
 constexpr int kGroups = kThreads / kBand;        // of threads that share a column, or a row, of a block of the band
 constexpr int kSquare = kBand + 1;               // between columns of squares in shared memory
 constexpr int kRowsEach = 32;                    // rows that a thread of a panel's kernel keeps, of one column

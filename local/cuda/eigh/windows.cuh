@@ -27,12 +27,6 @@ __device__ inline void add_product(double (&c)[4], const double (&a)[8], const d
       : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]),
         "d"(b[2]), "d"(b[3]));
 }
-// From global to shared memory, behind the back of the thread.
-__device__ inline void copy_later(double* to, const double* from) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(address), "l"(from) : "memory");
-}
-__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 #endif
 
 // Where an element of a window's matrix lies: as lanes take it, 16 bytes at a time.

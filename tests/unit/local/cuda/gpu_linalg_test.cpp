@@ -213,7 +213,8 @@ TYPED_TEST(CudaLinalg, TriangularSolves) {
     constexpr bool is_twice = std::is_same_v<T, double> || std::is_same_v<T, std::complex<double>>;
     for (int form = 0; form < 16; ++form)
       for (const MatrixOp op : {MatrixOp::none, MatrixOp::transpose, MatrixOp::conjugate_transpose})
-        for (const auto [n, sides] : {std::array<int64_t, 2>{1, 1}, {7, 40}, {256, 3}, {300, 70}, {600, 33}}) {
+        for (const auto [n, sides] :
+             {std::array<int64_t, 2>{1, 1}, {7, 40}, {129, 16}, {256, 3}, {300, 70}, {600, 33}}) {
           const bool lower = (form & 1) != 0, unit = (form & 2) != 0, from_right = (form & 4) != 0;
           const int64_t padding = (form & 8) != 0 ? 3 : 0;
           Matrix<T> t(n, n, false, 1, padding), b(from_right ? sides : n, from_right ? n : sides, false, 2, padding);
