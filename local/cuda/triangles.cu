@@ -67,8 +67,9 @@ Triangular triangular(const TriangularSolve& task, int64_t p) {
     return MatrixView{static_cast<char*>(stack.data) + p * stack.elements() * item, stack.rows, stack.columns, 1,
                       stack.leading()};
   };
-  Triangular result{task.dtype, view(task.a), view(task.b), task.triangle == Triangle::lower, task.unit_diagonal,
-                    task.op == MatrixOp::conjugate_transpose && is_complex(task.dtype)};
+  Triangular result{task.dtype,         view(task.a),
+                    view(task.b),       task.triangle == Triangle::lower,
+                    task.unit_diagonal, task.op == MatrixOp::conjugate_transpose && is_complex(task.dtype)};
   // x op(a) = b is op(a)^T x^T = b^T.
   if ((task.op == MatrixOp::none) == task.from_right) {
     result.m = transposed(result.m);

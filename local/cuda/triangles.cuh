@@ -88,7 +88,8 @@ __device__ void subtract_column(T* values, const T* column, int first, T x, bool
     const auto piece = *reinterpret_cast<const Piece<T>*>(column + at);
     QUARRY_UNROLLED
     for (int i = 0; i < kCount; ++i)
-      if (at + i >= first) values[at + i] = minus_product(values[at + i], conjugated_if(conjugates, piece.values[i]), x);
+      if (at + i >= first)
+        values[at + i] = minus_product(values[at + i], conjugated_if(conjugates, piece.values[i]), x);
   }
 }
 
@@ -145,8 +146,8 @@ __global__ void __launch_bounds__(kTriangleThreads, 3) triangle_kernel(TriangleT
     }
   }
 
-  // values[0] are those of the stage's block, for which the others move up: the loops are loops on the device too, since
-  // a kernel that is run once waits for its instructions.
+  // values[0] are those of the stage's block, for which the others move up: the loops are loops on the device too,
+  // since a kernel that is run once waits for its instructions.
   QUARRY_ROLLED
   for (int stage = 0; stage * kRows < task.rows; ++stage) {
     const T* const m = stage % 2 == 0 ? shared.even : shared.odd;

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "quarry/local/base/error.h"
 #include "quarry/local/cuda/codegen/codegen.h"
@@ -41,7 +42,7 @@ class Batch {
     ASSERT_GT(count_, 0);
     std::string code;
     try {
-      code = compile(source_, kArchitecture);
+      code = compile_quickly(source_);
     } catch (const DeviceError& error) {
       FAIL() << std::string(error.what()).substr(0, 4000) << "\n" << source_.substr(0, 20000);
     }
@@ -239,39 +240,62 @@ TEST(Compile, OlderCompilerGivesPtxForNewerDevices) {
   EXPECT_NE(code.find(".visible .entry empty"), std::string::npos);
 }
 
+// Scans gathered into one compilation, each in a namespace of its own: most of the time goes into what comes before
+// them.
+class ScanBatch {
+ public:
+  void add(ScanKernel kernel, Op op, DType input, DType result) {
+    const ModuleSource source = make_scan_source(kernel, op, input, result);
+    const std::string number = fmt::format("_{}", kernels_.size());
+    kernels_.push_back(source.kernels[0] + number);
+    source_ += with_suffix(with_suffix(source.text, source.kernels[0], number), "quarry::local::scan", number);
+  }
+  void compile_all() const {
+    std::string code;
+    try {
+      code = compile_quickly(source_);
+    } catch (const DeviceError& error) {
+      FAIL() << std::string(error.what()).substr(0, 4000);
+    }
+    for (const std::string& kernel : kernels_) EXPECT_NE(code.find(kernel), std::string::npos) << kernel;
+  }
+
+ private:
+  static std::string with_suffix(std::string text, const std::string& word, const std::string& suffix) {
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + word.size()))
+      text.insert(at + word.size(), suffix);
+    return text;
+  }
+
+  std::string source_;
+  std::vector<std::string> kernels_;
+};
+
 class CompileScans : public ::testing::TestWithParam<DType> {};
 
 // Every operation that has a scan of the dtype, and a wider result of narrow input.
 TEST_P(CompileScans, EveryOperation) {
   const DType dtype = GetParam();
-  const auto check = [](ScanKernel kernel, Op op, DType input, DType result) {
-    const ModuleSource source = make_scan_source(kernel, op, input, result);
-    std::string code;
-    try {
-      code = compile(source.text, kArchitecture);
-    } catch (const DeviceError& error) {
-      FAIL() << info(op).name << " " << name(result) << "\n" << std::string(error.what()).substr(0, 4000);
-    }
-    EXPECT_NE(code.find(source.kernels[0]), std::string::npos) << source.kernels[0];
-  };
   constexpr ScanKernel kKernels[] = {ScanKernel::lines,     ScanKernel::warps,       ScanKernel::look,
                                      ScanKernel::across,    ScanKernel::last_lines,  ScanKernel::last_warps,
                                      ScanKernel::last_look, ScanKernel::last_across, ScanKernel::fold,
                                      ScanKernel::fold_warp};
+  ScanBatch batch;
   int count = 0;
   for (int i = 0; i < op_count(); ++i) {
     const auto op = static_cast<Op>(i);
     if (!Scanning::supports(op, dtype)) continue;
     // The kernels differ in nothing that depends on the operation: one of them for most, all for the sum.
     if (op == "add"_op)
-      for (const ScanKernel kernel : kKernels) check(kernel, op, dtype, dtype);
+      for (const ScanKernel kernel : kKernels) batch.add(kernel, op, dtype, dtype);
     else
-      check(kKernels[count++ % 2 == 0 ? 1 : 0], op, dtype, dtype);
-    if (op == "add"_op) check(ScanKernel::look, op, DType::uint8, dtype);
-    if (op == "add"_op) check(ScanKernel::lines, op, DType::int16, dtype);
-    if (op == "add"_op) check(ScanKernel::last_across, op, DType::bool_, dtype);
+      batch.add(kKernels[count++ % 2 == 0 ? 1 : 0], op, dtype, dtype);
+    if (op == "add"_op) batch.add(ScanKernel::look, op, DType::uint8, dtype);
+    if (op == "add"_op) batch.add(ScanKernel::lines, op, DType::int16, dtype);
+    if (op == "add"_op) batch.add(ScanKernel::last_across, op, DType::bool_, dtype);
   }
   EXPECT_GT(count, 3);
+  batch.compile_all();
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, CompileScans, ::testing::ValuesIn(kDTypes),

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "quarry/local/cuda/small_matrices.h"
+#include "tests/unit/local/cuda/launches.h"
 
 namespace quarry::local::cuda {
 namespace {
@@ -15,7 +16,7 @@ void expect_compiled(std::initializer_list<DType> dtypes) {
     for (const DType dtype : dtypes) {
       if (dtype == DType::complex128 && not_double_complex) continue;
       const ModuleSource source = small_matrices_source(kernels, dtype);
-      const std::string code = compile(source.text, 90);
+      const std::string code = compile_quickly(source.text);
       for (const std::string& kernel : source.kernels) EXPECT_NE(code.find(kernel), std::string::npos) << kernel;
     }
   }

@@ -1,16 +1,23 @@
-// Launches over made-up addresses, for tests that generate and compile kernels but never run them.
+// Launches over made-up addresses, and compilations, for tests that generate and compile kernels but never run them.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "quarry/local/base/shape.h"
+#include "quarry/local/cuda/compiler.h"
 #include "quarry/local/program/engine.h"
 #include "quarry/local/program/program.h"
 
 namespace quarry::local::cuda {
 
 inline void* address(int64_t offset = 0) { return reinterpret_cast<void*>((int64_t{1} << 40) + offset); }
+
+// Machine code for debuggers: without the passes that optimise it, which take most of the time.
+inline std::string compile_quickly(const std::string& source) {
+  return compile(ModuleSource{source, {}, {"--device-debug"}}, /*architecture=*/90).code;
+}
 
 // Strides of `shape` over the iteration space, 0 along reduced axes.
 inline Dims state_strides(const Dims& shape, uint32_t reduce_axes, int64_t itemsize) {

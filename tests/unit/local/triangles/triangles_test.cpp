@@ -88,8 +88,9 @@ class Triangles : public testing::Test {
                                columns};
     const HostIndex blocks{static_cast<unsigned>((columns + kLanes - 1) / kLanes), 1};
     for (unsigned block = 0; block < blocks.x; ++block)
-      HostBlock({block, 0}, blocks, kTriangleThreads, sizeof(TriangleShared<T>), [&] { triangle_kernel<T>(task); })
-          .run();
+      HostBlock({block, 0}, blocks, kTriangleThreads, sizeof(TriangleShared<T>), [&] {
+        triangle_kernel<T>(task);
+      }).run();
 
     std::vector<Host> product = given;  // with the gaps between lines as they were
     const std::vector<Host> solved = b;
