@@ -8,6 +8,7 @@
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/grid/listing.h"
 #include "quarry/chunked/op/trial.h"
+#include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/manipulation/arrange.h"
@@ -46,16 +47,29 @@ std::vector<int64_t> lengths_of(const std::vector<Stretch>& stretches) {
   return lengths;
 }
 
+// Whether a key is all that there is.
+bool is_one_key(size_t columns, size_t keys, const SortStep& step) {
+  return keys == 1 && columns == 1 && !step.positions;
+}
+
+NdArray sample_of(const NdArray& key, int64_t stride) {
+  return local::arrange::sliced(key, 0, local::Slice{0, std::nullopt, stride});
+}
+
+// One key alone, of a chunk or of any elements; in `out` where it is given.
+NdArray sorted_key(const NdArray& key, const SortStep& step, std::optional<int64_t> chunk, const local::Out& out) {
+  if (step.stretches && chunk)
+    return local::merged_stretches(key, lengths_of((*step.stretches)[static_cast<size_t>(*chunk)]), !step.signs, out);
+  const local::ExecContext context = local::context_for(key.device());
+  return step.signs ? local::sorted_rows(key, context, out) : local::stably_sorted_rows(key, context, out);
+}
+
 // Keys, what is carried, positions from `first` on, samples. Of a chunk, or of any rows.
 std::vector<NdArray> sorted(std::span<const NdArray> columns, size_t keys, const SortStep& step, int64_t first,
                             std::optional<int64_t> chunk) {
   std::vector<NdArray> sorted_keys, results;
-  if (keys == 1 && columns.size() == 1 && !step.positions) {
-    if (step.stretches && chunk)
-      sorted_keys = {
-          local::merged_stretches(columns[0], lengths_of((*step.stretches)[static_cast<size_t>(*chunk)]), !step.signs)};
-    else
-      sorted_keys = {step.signs ? ops::sort(columns[0]) : ops::sort(columns[0], -1, "stable")};
+  if (is_one_key(columns.size(), keys, step)) {
+    sorted_keys = {sorted_key(columns[0], step, chunk, {})};
     results = sorted_keys;
   } else {
     const NdArray order = order_of(columns.first(keys), /*signs=*/false);
@@ -69,8 +83,7 @@ std::vector<NdArray> sorted(std::span<const NdArray> columns, size_t keys, const
     if (step.positions) results.push_back(local::apply("add"_op, {order, first}));
   }
   if (step.stride > 0)
-    for (const NdArray& key : sorted_keys)
-      results.push_back(local::arrange::sliced(key, 0, local::Slice{0, std::nullopt, step.stride}));
+    for (const NdArray& key : sorted_keys) results.push_back(sample_of(key, step.stride));
   return results;
 }
 
@@ -175,9 +188,16 @@ SortedChunks sorted_chunks(const char* name, const SortedColumns& columns, const
   if (step.stride > 0)
     for (const NodePtr& key : columns.keys) spec.outputs.push_back(spec_like(key, sampled(cuts, step.stride)));
   spec.by_trial = true;
-  spec.function = [keys, step](std::span<const NdArray> arrays, const ChunkPlace& place) {
-    return sorted(arrays, keys, step, step.positions ? place.arguments[0].start[0] % step.line : 0, place.chunk);
-  };
+  if (is_one_key(all.size(), keys, step)) {
+    spec.into = [step](std::span<const NdArray> arrays, const ChunkPlace& place, std::span<const NdArray> outputs) {
+      const NdArray key = sorted_key(arrays[0], step, place.chunk, outputs[0]);
+      if (step.stride > 0) outputs[1].assign(sample_of(key, step.stride));
+    };
+  } else {
+    spec.function = [keys, step](std::span<const NdArray> arrays, const ChunkPlace& place) {
+      return sorted(arrays, keys, step, step.positions ? place.arguments[0].start[0] % step.line : 0, place.chunk);
+    };
+  }
   std::vector<NodePtr> made = map(std::move(spec), all);
   SortedChunks result;
   auto next = made.begin();

@@ -311,16 +311,16 @@ int64_t stride_of(int64_t count, const Layout& layout, bool on_cpu) {
   return std::max(kLeastStride, std::min(by_samples, by_window));
 }
 
+// One GPU, which a task keeps busy, sorts once what it holds.
+bool is_alone() { return Runtime::current().size() == 1 && chunk_policy().device == local::DeviceKind::cuda; }
+
 }  // namespace
 
 bool is_whole(int64_t line, int64_t arrays, int64_t item_bytes) {
   constexpr int64_t kChunks = 4;
   const int64_t bytes = line * item_bytes;
-  const Runtime& runtime = Runtime::current();
-  // One GPU, which a task keeps busy, sorts once what it holds.
-  const bool alone = runtime.size() == 1 && chunk_policy().device == local::DeviceKind::cuda;
-  return algo::line_task_bytes(bytes, arrays * line) <= runtime.plan_bytes() &&
-         (alone || bytes <= 2 * kChunks * target_chunk_bytes(chunk_policy().device));
+  return algo::line_task_bytes(bytes, arrays * line) <= Runtime::current().plan_bytes() &&
+         (is_alone() || bytes <= 2 * kChunks * target_chunk_bytes(chunk_policy().device));
 }
 
 Layout layout_of(const Request& request) {
@@ -347,6 +347,11 @@ Layout layout_of(const Request& request) {
     return layout;
   }
   layout.chunks = layout.runs = equal_chunks(count, line, rows);
+  // What comes next takes chunks of the usual size, and so a copy that costs less than merges do.
+  if (count == line && is_alone() && algo::sort_task_bytes(columns, step, line) <= Runtime::current().plan_bytes()) {
+    layout.runs = AxisChunks(count, count);
+    return layout;
+  }
   if (!on_cpu) {
     // As long as memory allows, up to one for each rank: merges then read the rows less often.
     constexpr int64_t kLeastRuns = 4;
@@ -376,6 +381,9 @@ Layout layout_of(const Request& request) {
 }
 
 std::string to_string(const Layout& layout) {
+  if (layout.levels == 0)
+    return fmt::format("sorted runs: {}, cut to {} chunks", local::format_count(layout.runs.count()),
+                       local::format_count(layout.chunks.count()));
   return fmt::format("{} sorted runs, {} at a time merged to {} chunks, in {} level{}",
                      local::format_count(layout.runs.count()), local::format_count(layout.together),
                      local::format_count(layout.chunks.count()), layout.levels, layout.levels == 1 ? "" : "s");

@@ -6,7 +6,8 @@
 // between the ranks and merged (chunked/algo/sort.h). The runs are made at the call, which is collective and blocks
 // then; the last merge is lazy, and the result has equal chunks along the axis. Either way the values, and so the bits,
 // are those of the local function; but partitions of long lines are sorted lines. sort_method() says which way is
-// taken, and the stages that explain() names: "sort", or "sort merge".
+// taken, and the stages that explain() names: "sort", or "sort merge". One GPU alone sorts at once what it holds ("sort
+// runs").
 //
 // topk(), argtopk() and top_k() merge the candidates of chunks. Order is NumPy's: NaN last, complex numbers
 // lexicographically. Options and errors as in local/ops/sorting/sorting.h.

@@ -22,14 +22,16 @@ inline Rows rows_of(const NdArray& a) {
   return {length == 0 ? 0 : a.size() / length, length};
 }
 
-// A row for each position along all axes but the last, sorted; new, in C order.
-NdArray sorted_rows(const NdArray& a, const ExecContext& context);
+// A row for each position along all axes but the last, sorted; in `out` where it is given, another array of a's shape
+// and dtype in C order, else new and so.
+using Out = std::optional<NdArray>;
+NdArray sorted_rows(const NdArray& a, const ExecContext& context, const Out& out = {});
 // Where equal elements differ (both zeros, NaNs), they keep their order.
-NdArray stably_sorted_rows(const NdArray& a, const ExecContext& context);
+NdArray stably_sorted_rows(const NdArray& a, const ExecContext& context, const Out& out = {});
 // Of a 1-d array of sorted stretches, one behind the other, of such lengths: all of it sorted. Stretches and result are
 // as stably_sorted_rows() gives them, or (`stably` is false) as sorted_rows() does. Throws InvalidArgument for lengths
 // that are not the array's.
-NdArray merged_stretches(const NdArray& a, const std::vector<int64_t>& lengths, bool stably);
+NdArray merged_stretches(const NdArray& a, const std::vector<int64_t>& lengths, bool stably, const Out& out = {});
 NdArray argsorted_rows(const NdArray& a, const ExecContext& context);
 NdArray partitioned_rows(const NdArray& a, const std::vector<int64_t>& kth, const ExecContext& context);
 // Of every sorted row only the elements at the positions `kth`, ascending and once each: shape (..., kth.size()).

@@ -27,9 +27,15 @@ namespace {
 
 void use(const NdArray& array, const ExecContext& context) { array.begin_read(context.stream); }
 
-NdArray sorted_by(decltype(&Sorting::sort) method, const NdArray& a, const ExecContext& context) {
+NdArray result_like(const NdArray& in, const Out& out, const ExecContext& context) {
+  if (!out) return {in.shape(), in.dtype(), context};
+  QUARRY_CHECK(out->shape() == in.shape() && out->dtype() == in.dtype() && out->is_contiguous());
+  return *out;
+}
+
+NdArray sorted_by(decltype(&Sorting::sort) method, const NdArray& a, const ExecContext& context, const Out& given) {
   const NdArray in = packed(a, context);
-  NdArray out(in.shape(), in.dtype(), context);
+  NdArray out = result_like(in, given, context);
   if (in.size() == 0) return out;
   use(in, context);
   (engine(context.device).sorting().*method)(in.dtype(), in.raw(), out.raw(), rows_of(in), context);
@@ -38,20 +44,22 @@ NdArray sorted_by(decltype(&Sorting::sort) method, const NdArray& a, const ExecC
 
 }  // namespace
 
-NdArray sorted_rows(const NdArray& a, const ExecContext& context) { return sorted_by(&Sorting::sort, a, context); }
-
-// Complex numbers are sorted by their positions anyway, and equal elements of others are the same.
-NdArray stably_sorted_rows(const NdArray& a, const ExecContext& context) {
-  return sorted_by(is_float(a.dtype()) ? &Sorting::sort_stably : &Sorting::sort, a, context);
+NdArray sorted_rows(const NdArray& a, const ExecContext& context, const Out& out) {
+  return sorted_by(&Sorting::sort, a, context, out);
 }
 
-NdArray merged_stretches(const NdArray& a, const std::vector<int64_t>& lengths, bool stably) {
+// Complex numbers are sorted by their positions anyway, and equal elements of others are the same.
+NdArray stably_sorted_rows(const NdArray& a, const ExecContext& context, const Out& out) {
+  return sorted_by(is_float(a.dtype()) ? &Sorting::sort_stably : &Sorting::sort, a, context, out);
+}
+
+NdArray merged_stretches(const NdArray& a, const std::vector<int64_t>& lengths, bool stably, const Out& given) {
   const int64_t count = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   if (a.ndim() != 1 || count != a.size())
     throw InvalidArgument(fmt::format("stretches of {} elements in an array of shape {}", count, to_string(a.shape())));
   const ExecContext context = context_for(a.device());
   const NdArray in = packed(a, context);
-  NdArray out(in.shape(), in.dtype(), context);
+  NdArray out = result_like(in, given, context);
   if (in.size() == 0) return out;
   use(in, context);
   const bool differ = stably && is_float(a.dtype());
@@ -218,7 +226,7 @@ NdArray sort(const NdArray& a, std::optional<int64_t> axis, std::optional<std::s
   const Range named("sort");
   check_sort_options(kind, order, stable);
   const auto sorted = is_stable(kind, stable) ? stably_sorted_rows : sorted_rows;
-  return along(a, axis, [&](const NdArray& rows, const ExecContext& context) { return sorted(rows, context); });
+  return along(a, axis, [&](const NdArray& rows, const ExecContext& context) { return sorted(rows, context, {}); });
 }
 
 NdArray argsort(const NdArray& a, std::optional<int64_t> axis, std::optional<std::string_view> kind,

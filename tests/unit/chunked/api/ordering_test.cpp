@@ -116,6 +116,7 @@ TEST_P(Ordering, SortsLinesAlongAnyAxis) {
 
 // Two runs at a time where chunks are tiny.
 TEST_P(Ordering, MergesInLevels) {
+  QUARRY_SKIP_ON_CUDA("one GPU sorts at once what fits");
   const Runtime runtime(options("64MiB"));
   for (const auto& [name, x] : hard(300, DType::float32)) {
     const Array cut = Array::from_local(x).rechunk({7});
@@ -124,6 +125,21 @@ TEST_P(Ordering, MergesInLevels) {
     EXPECT_GT(layout.levels, on_cpu() ? 3 : 1);  // devices take longer runs
     expect_same(sort(cut), local::sort(x), name);
     expect_same(argsort(cut), local::argsort(x), name);
+  }
+}
+
+TEST_P(Ordering, OneGpuSortsAtOnceWhatFits) {
+  const Runtime runtime(options("64MiB"));
+  const ChunkPolicyScope policy = testing::small_chunks(800);
+  for (const auto& [name, x] : hard(1050, DType::float32)) {
+    const Array cut = Array::from_local(x).rechunk({1000});
+    ordering::Request request{.keys = {cut}};
+    const ordering::Layout layout = ordering::layout_of(request);
+    EXPECT_EQ(layout.levels == 0, GetParam() == local::DeviceKind::cuda);
+    EXPECT_GT(layout.chunks.count(), 1);
+    const Array sorted = ordering::ordered(request).keys[0];
+    EXPECT_EQ(sorted.chunks().axis(0), layout.chunks);
+    expect_same(sorted, local::sort(x, -1, "stable"), name);
   }
 }
 
