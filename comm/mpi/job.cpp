@@ -80,6 +80,41 @@ class FastStart {
   bool chosen_ = false;
 };
 
+// Open MPI waits for ever for ranks that its messages do not reach: where a firewall is between hosts, or a rank had no
+// room for the memory that ranks of a host share. All come out of MPI_Init at about the same time, and so meet here.
+// Seconds; 0: for ever. A multiple of how long a rank may say nothing later, since first messages make connections.
+double patience_at_start() {
+  constexpr double kTimes = 12, kUsual = 60;
+  try {
+    return kTimes * local::OptionValue(local::Option::rank_timeout).seconds();
+  } catch (const local::Error&) {
+    return kUsual;  // all ranks hear of it when they agree on their options
+  }
+}
+void meet_the_others() {
+  const double seconds = patience_at_start();
+  const auto begin = std::chrono::steady_clock::now();
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(MPI_COMM_WORLD, &request), "MPI_Ibarrier");
+  for (int64_t tries = 0;; ++tries) {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return;
+    constexpr int64_t kQuickTries = 1000;
+    if (tries < kQuickTries) continue;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    if (seconds > 0 && waited.count() > seconds)
+      throw CommError(
+          fmt::format("messages between the ranks do not arrive: after the start of MPI no barrier of all of them has "
+                      "ended for {:g} "
+                      "seconds. Is there a firewall between hosts, or too little address space or shared memory for "
+                      "MPI? Ranks that "
+                      "only start slowly take a longer QUARRY_RANK_TIMEOUT",
+                      seconds));
+  }
+}
+
 }  // namespace
 
 Job::Job(Started, int* argc, char*** argv, TransportChoice choice, const std::exception_ptr& failure) {
@@ -104,6 +139,7 @@ Job::Job(Started, int* argc, char*** argv, TransportChoice choice, const std::ex
   MPI_Errhandler of_host = MPI_ERRHANDLER_NULL;
   if (!owns_mpi_) check(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_host), "MPI_Comm_get_errhandler");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (owns_mpi_) meet_the_others();
   int duplicated = MPI_SUCCESS;
   for (MPI_Comm* comm : {&world_, &frames_, &data_}) {
     if (duplicated != MPI_SUCCESS) break;

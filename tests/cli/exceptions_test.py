@@ -41,6 +41,18 @@ class Exceptions(CliTest):
         if seconds >= LIMIT:
             self.assertLess(seconds, LIMIT * slowness(ranks), err)
 
+    def test_a_rank_whose_messages_do_not_arrive(self):
+        """Between hosts it is a firewall; in one, memory that cannot be shared. Here a rank goes no further than MPI's start."""
+        env = {"QUARRY_DEVICE": "cpu", "QUARRY_RANK_TIMEOUT": "0.2"}
+        for rank in [0, 1]:
+            process = self.start("absent", "end", "all", rank, ranks=2, env=env, program=THROWS)
+            try:
+                _, err = process.communicate(timeout=HANGS)
+            finally:
+                process.kill()
+            self.assertRegex(err, "caught of another rank: messages between the ranks do not arrive: .* for 2.4 seconds")
+            self.assertNotEqual(process.returncode, 0, err)
+
     def test_that_leaves_main(self):
         # Nothing catches it, so no destructor runs.
         for rank in [0, 1]:

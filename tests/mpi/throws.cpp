@@ -3,9 +3,11 @@
 //
 // usage: mpi_throws HOW OTHERS CATCHES RANK
 //   HOW      what rank RANK does between two collective calls: "throws", or "returns" from main with status 3. Or what
-//            every rank does: "alike", all throw; "progress", "progress_int": rank 0's callback throws during a run
+//            every rank does: "alike", all throw; "progress", "progress_int": rank 0's callback throws during a run. Or
+//            rank RANK starts MPI, and then is "absent"
 //   OTHERS   what the other ranks do next: "compute" collectively, "sleep" for minutes, or "end"
 //   CATCHES  who catches exceptions, outside the scope of the Runtime: "all", "none", or "one", rank RANK
+#include <mpi.h>
 #include <quarry/quarry.h>
 
 #include <chrono>
@@ -31,6 +33,10 @@ double compute() {
 int work(int argc, char** argv) {
   const std::string how = argv[1], others = argv[2];
   const int failing = std::atoi(argv[4]);
+  if (const char* rank = std::getenv("OMPI_COMM_WORLD_RANK"); how == "absent" && std::atoi(rank) == failing) {
+    MPI_Init(&argc, &argv);
+    std::this_thread::sleep_for(std::chrono::minutes(10));
+  }
   qy::RuntimeOptions options;
   options.memory = "64MiB";
   options.threads = 1;
