@@ -10,10 +10,10 @@ import unittest
 from support import TIMEOUT, CliTest, h5py, main, np
 
 KILLS = int(os.environ.get("KILLS", "2"))  # per command
-SIZE = 1600
+SIZE = 1200
 RANDOM = np.random.default_rng(7)
 A = RANDOM.standard_normal((SIZE, SIZE))
-X = RANDOM.normal(size=(200000, 40))
+X = RANDOM.normal(size=(40000, 40))
 POSITIVE = A @ A.T / SIZE + np.eye(SIZE)
 COMMON = ["--progress", "off", "--memory", "256MiB", "--threads", "1", "--device", "cpu"]
 COMMANDS = {
@@ -31,7 +31,7 @@ class States(CliTest):
         super().setUp()
         self.random = random.Random(time.time_ns())
         chunked = {"chunks": (300, 450)}
-        self.write("m.h5", a=(A, chunked), b=A[:, :700].copy(), v=A[:, :2].copy(), spd=(POSITIVE, chunked))
+        self.write("m.h5", a=(A, chunked), b=A[:, :500].copy(), v=A[:, :2].copy(), spd=(POSITIVE, chunked))
 
     def words(self, name, *more, output="o.h5"):
         return [*COMMANDS[name], "-o", output, *COMMON, *more]
@@ -65,7 +65,7 @@ class States(CliTest):
         for name in ["cholesky", "solve", "qr"]:
             self.ok(*self.words(name, output=f"{name}.h5"))
             expected, resumed = self.bits(f"{name}.h5"), 0
-            for ranks, then, number in [(6, 6, 8), (6, 7, 5), (2, 6, 12), (7, 3, 6)]:
+            for ranks, then, number in [(2, 7, 12 if name == "cholesky" else 24), (7, 6, 6)]:
                 resumed += self.fails_at_write(number, self.resumable(name), ranks)
                 self.ok(*self.resumable(name, "--overwrite"), ranks=then)
                 self.assertTrue(self.bits() == expected, f"{name} {ranks} {then}")
@@ -84,7 +84,8 @@ class States(CliTest):
                 self.assertEqual(self.leftovers(), [])
                 whole[ranks] = self.stats("s.json")["tasks"]
                 os.remove(self.path("o.h5"))
-            for ranks, then, number in [(0, 2, 30), (0, 2, 45), (2, 0, 25), (2, 3, 12), (3, 2, 17)]:
+            short = name in ("few", "cholesky")
+            for ranks, then, number in [(0, 2, 20), (2, 3, 12), (3, 0, 9)] if short else [(0, 2, 40), (2, 3, 24), (3, 0, 20)]:
                 if not self.fails_at_write(number, self.resumable(name), ranks):
                     os.remove(self.path("o.h5"))
                     continue
@@ -100,7 +101,7 @@ class States(CliTest):
 
     def stopped_with_states(self, arguments):
         """A run that fails as soon as it has saved two states."""
-        for number in range(25, 200, 4):
+        for number in range(18, 200, 2):
             self.assertTrue(self.fails_at_write(number, arguments))
             if len(self.tables()) >= 2:
                 return
@@ -184,7 +185,7 @@ class States(CliTest):
             self.ok(*self.reduction(expression, output="whole.h5"), "--overwrite", "--stats", "whole.json")
             expected = self.bits("whole.h5")
             whole = self.stats("whole.json")["read_bytes"]
-            for ranks, then in [(0, 2), (2, 0), (2, 3)]:
+            for ranks, then in [(0, 3), (2, 0)]:
                 arguments = self.reduction(expression, "--resume", "--save-every", 0)
                 self.assertTrue(self.fails_at_write(40 // max(ranks, 1), arguments, ranks))
                 self.assertTrue(self.tables(), self.states())
@@ -199,7 +200,7 @@ class States(CliTest):
         words = ["eval", "a @ a", "-i", "a=m.h5:/a", *COMMON, "--chunks", "300,300"]
         self.ok(*words, "-o", "whole.h5")
         resumable = [*words, "-o", "o.h5", "--resume", "--save-every", 0]
-        for ranks, then in [(0, 2), (2, 0), (2, 3)]:
+        for ranks, then in [(0, 3), (2, 0)]:
             self.ok(*resumable, "--stats", "whole.json", ranks=then)
             os.remove(self.path("o.h5"))
             self.assertTrue(self.fails_at_write(3, resumable, ranks))
