@@ -51,13 +51,14 @@ class Regions(CliTest):
         self.assertEqual([p.name for p in self.dir.glob(f"{name}.*")], [])
 
     def test_layouts_and_regions(self):
-        for layout in LAYOUTS.values():
-            for text in REGIONS:
+        """Every region of encoded chunks; of the others what covers chunks in part, and a last row."""
+        for name, layout in LAYOUTS.items():
+            for text in REGIONS if name == "deflate" else ["3:9, 2:11", "16, :"]:
                 self.check_region("f8", layout, text)
 
     def test_dtypes(self):
         for dtype in ["?", "u1", "<i2", ">i2", "<f2", "<f4", ">f8", "<c16", "<i8"]:
-            for layout in ["contiguous", "chunked", "deflate"]:
+            for layout in ["contiguous", "deflate"]:
                 self.check_region(dtype, LAYOUTS[layout], "3:9, 2:11")
 
     def test_newer_indexes(self):
@@ -67,9 +68,8 @@ class Regions(CliTest):
                 self.check_region("f4", {**LAYOUTS[layout], **more}, "3:9, 2:11", latest=True)
 
     def test_ranks(self):
-        for ranks in [2, 4]:
-            for layout in ["contiguous", "chunked", "deflate"]:
-                self.check_region("f8", LAYOUTS[layout], "3:16, 2:11", ranks=ranks)
+        for ranks, layout in [(2, "contiguous"), (2, "deflate"), (4, "chunked"), (4, "deflate")]:
+            self.check_region("f8", LAYOUTS[layout], "3:16, 2:11", ranks=ranks)
 
     def test_what_was_never_written(self):
         for options in [{}, {"chunks": (4, 5)}, {"chunks": (4, 5), "fillvalue": 7.5}, {"chunks": (4, 5), "fillvalue": 7.5, "compression": "gzip"}]:
@@ -154,16 +154,15 @@ class Appends(CliTest):
     def test_axes_and_filters(self):
         for options in [{}, {"compression": "gzip", "shuffle": True}, {"fletcher32": True}, {"fillvalue": 3}, {"fillvalue": 3, "compression": "gzip"}]:
             for axis in [0, 1]:
-                self.check_append("f8", {"chunks": (4, 5), **options}, axis, [1, 2, 5, 40, 0, 3], first=3)
+                self.check_append("f8", {"chunks": (4, 5), **options}, axis, [1, 40, 0, 3], first=3)
 
     def test_from_nothing(self):
         for options in [{}, {"compression": "gzip"}]:
             self.check_append("f4", {"chunks": (4, 5), **options}, 0, [5, 6])
 
     def test_dtypes(self):
-        for dtype in ["?", "u1", ">i4", "<f2", "<c8"]:
-            for options in [{}, {"compression": "gzip"}]:
-                self.check_append(dtype, {"chunks": (4, 5), **options}, 0, [3, 6], first=2)
+        for dtype, options in [("?", {}), ("u1", {"compression": "gzip"}), (">i4", {"compression": "gzip"}), ("<f2", {}), ("<c8", {"compression": "gzip"})]:
+            self.check_append(dtype, {"chunks": (4, 5), **options}, 0, [3, 6], first=2)
 
     def test_newer_indexes(self):
         for options in [{}, {"compression": "gzip"}]:
@@ -177,9 +176,8 @@ class Appends(CliTest):
                 self.check_append("f8", {"chunks": (4, 5), **options}, 0, [3, 9], first=2, latest=libver or False, **file_options)
 
     def test_ranks(self):
-        for ranks in [2, 4]:
-            for options in [{}, {"compression": "gzip"}]:
-                self.check_append("f8", {"chunks": (4, 5), **options}, 0, [7, 30], ranks=ranks, first=3)
+        for ranks, options in [(2, {}), (4, {"compression": "gzip"})]:
+            self.check_append("f8", {"chunks": (4, 5), **options}, 0, [7, 30], ranks=ranks, first=3)
 
     def test_made_by_the_first(self):
         for options in [[], ["--out-filter", "shuffle,deflate:3"], ["--out-chunks", "5,3"]]:
