@@ -38,7 +38,8 @@ class ReadsOfChunks(CliTest):
         }
         for ranks, device in [(0, "cpu"), (0, "emulated"), (2, "emulated"), (4, "cpu")]:
             for chunks in ["150,150", "64,500"][: 1 if ranks else 2]:
-                for expression, expected in cases.items():
+                # Two ranks have one half of them, four the other.
+                for expression, expected in list(cases.items())[{2: slice(0, None, 2), 4: slice(1, None, 2)}.get(ranks, slice(None))]:
                     with self.subTest(ranks=ranks, device=device, chunks=chunks, expression=expression):
                         found = self.evaluated(expression, "--chunks", chunks, "--device", device, "--threads", 2, ranks=ranks)
                         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-7)
