@@ -172,7 +172,7 @@ class Spilling(Budget):
                 self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_large_result_is_not_spilled_again_and_again(self):
-        self.data("w.h5", 65536, 1024)  # 512 MiB; the result has 8
+        self.data("w.h5", 32768, 1024)  # 256 MiB; the result has 8
         self.ok("eval", "sum(w.T @ w)", "-i", "w=w.h5:/x", "--memory", "80MiB", "--device", "cpu", "--threads", "2", "--stats", "s.json", env=self.env)
         self.assertEqual(self.stats()["spilled_bytes"], 0)
 
