@@ -11,7 +11,7 @@ import urllib.request
 
 from support import TIMEOUT, CliTest, h5py, main, np
 
-KILLS = int(os.environ.get("KILLS", "4"))
+KILLS = int(os.environ.get("KILLS", "2"))
 
 
 def reference(x, k, standardise):
@@ -196,7 +196,7 @@ class Resumed(CliTest):
     def test_stopped_in_every_pass(self):
         """A wide matrix by its small side."""
         for data, chunks, passes, numbers in [
-            ("x", "500,48", ["statistics", "components"], [1, 20, 60, 130, 200, 350]),
+            ("x", "500,48", ["statistics", "components"], [20, 130, 200, 350]),
             ("wide", "40,600", ["statistics", "small_side", "components"], [20, 58, 61, 70, 80, 85, 90]),
         ]:
             options = {"data": data, "chunks": chunks}
@@ -209,7 +209,7 @@ class Resumed(CliTest):
             os.remove(self.path("o.h5"))
             seen = set()  # which steps were there
             for number in numbers:
-                for ranks, then in [(0, 2), (2, 0), (2, 3)] if number in (20, 130, 70) else [(0, 0)]:
+                for ranks, then in [(0, 3), (2, 0)] if number in (20, 130, 70) else [(0, 0)]:
                     stopped = self.fails_at_write(number // max(ranks, 1) + 1, self.resumable(**options), ranks)
                     self.assertTrue(stopped, (data, ranks, number))
                     steps = self.steps()
