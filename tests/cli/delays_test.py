@@ -1,6 +1,6 @@
 """At exactly the least budget and with random delays at every lock (tests/delays), runs end with the right result.
 
-DELAY_RUNS: how many random ones (default 8); DELAY_SEED: of which numbers."""
+DELAY_RUNS: how many random ones (default 6); DELAY_SEED: of which numbers."""
 
 import concurrent.futures
 import os
@@ -64,7 +64,7 @@ class Delays(CliTest):
         os.remove(self.path(output))
 
     def test_at_random(self):
-        runs, seed = int(os.environ.get("DELAY_RUNS", "8")), int(os.environ.get("DELAY_SEED", "1"))
+        runs, seed = int(os.environ.get("DELAY_RUNS", "6")), int(os.environ.get("DELAY_SEED", "1"))
         with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:  # they wait more than they work
             done = {number: pool.submit(self.run_at_random, number) for number in range(seed, seed + runs)}
         for number, run in done.items():
