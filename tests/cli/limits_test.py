@@ -1,7 +1,6 @@
 """What the system does not give (threads, file descriptors, address space) is one line of error in time: no hang, no abort."""
 
 import concurrent.futures
-import itertools
 import os
 import re
 import shutil
@@ -78,7 +77,7 @@ class Limits(CliTest):
             self.fail("it never worked")
 
         with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:  # they wait more than they work
-            runs = [pool.submit(purposes_of, rank, *data) for rank, data in itertools.product([0, 2], [("x", "100,100"), ("small", "10,10")])]
+            runs = [pool.submit(purposes_of, rank, *data) for rank, data in [(0, ("small", "10,10")), (2, ("x", "100,100")), (2, ("small", "10,10"))]]
         purposes = set().union(*(run.result() for run in runs))
         self.assertLessEqual({"signals", "watching ranks", "tasks", "progress", "messages", "sending blocks"}, purposes)
 
@@ -99,7 +98,7 @@ class Limits(CliTest):
         for expression in ["sum(random.normal(size=(1500, 700)))", "sum(random.normal(size=(700, 700)) @ ones((700, 700)))", "sum(linalg.eigvalsh(random.normal(size=(200, 200))))"]:
             results = []
             # Where it just does not fit, any allocation may be the one that fails.
-            for mib in [*range(least, least + 90, 3), *range(least + 100, least + 700, 60)]:
+            for mib in [*range(least, least + 90, 5), *range(least + 100, least + 700, 120)]:
                 worked, _ = self.ends(NO_ROOM, "eval", expression, "--threads", "2", around=["prlimit", f"--as={mib << 20}"])
                 results.append(worked)
             self.assertTrue(results[-1], expression)
@@ -132,14 +131,14 @@ class Limits(CliTest):
         good = 0
         spilling = ["eval", "sum(random.uniform(size=(1500, 1500)) @ random.uniform(size=(1500, 1500)))", "-o", "o.h5", "--overwrite", "--memory", "18MiB", "--chunks", "500,500"]
         for command in [["eval", "sum(x)", "-i", "x=x.h5:/x"], ["eval", "x.T + 1", "-i", "x=x.h5:/x", "-o", "o.h5", "--overwrite", "--report", "r.html"], spilling]:
-            for number in range(4, 20):
+            for number in [*range(4, 16), 18]:
                 worked, _ = self.ends(NO_FILE, *command, around=["prlimit", f"--nofile={number}"])
                 good += worked
         self.assertGreater(good, 10)
 
     def test_descriptors_of_ranks(self):
         good = 0
-        for number in range(16, 68, 4):
+        for number in range(16, 68, 6):
             worked, _ = self.ends(NO_FILE, "eval", "sum(x.T @ x)", "-i", "x=x.h5:/x", "--chunks", "100,100", "--memory", "64MiB", ranks=2, around=["prlimit", f"--nofile={number}"])
             good += worked
         self.assertGreater(good, 0)
