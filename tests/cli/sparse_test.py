@@ -81,12 +81,10 @@ class SparseInputs(SparseTest):
                 self.check(self.run_script(matrix))
 
     def test_bits_are_those_of_one_rank(self):
-        for matrix in ["half.mtx", "s.h5:/csr"]:
-            one = self.run_script(matrix)
-            for ranks in [2, 4]:
-                several = self.run_script(matrix, ranks=ranks)
-                for name, values in one.items():
-                    self.assertEqual(values.tobytes(), several[name].tobytes(), f"{name} of {matrix} on {ranks} ranks")
+        for matrix, ranks in [("half.mtx", 4), ("s.h5:/csr", 2)]:
+            one, several = self.run_script(matrix), self.run_script(matrix, ranks=ranks)
+            for name, values in one.items():
+                self.assertEqual(values.tobytes(), several[name].tobytes(), f"{name} of {matrix} on {ranks} ranks")
 
     def test_on_an_emulated_device(self):
         for matrix, ranks in [("half.mtx", 0), ("s.h5:/csc", 2)]:
