@@ -94,7 +94,7 @@ class Plans(CliTest):
             ("linalg.qr(a)[0]", "5.86e+09"),
             ("a @ a", "4.39e+09"),
         ]:
-            for ranks in [0, 3]:
+            for ranks in [0, 3] if text in ("linalg.qr(a)[0]", "a @ a") else [3]:
                 command = ["eval", text, "-i", "a=m.h5:/a", "-o", "o.h5", "--overwrite", "--memory", "64MiB", "--threads", 1]
                 plan = self.ok(*command, "--plan", ranks=ranks).out
                 self.assertIn(f"flops: about {flops}, of products and decompositions", plan)
