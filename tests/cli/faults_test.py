@@ -199,7 +199,7 @@ class Faults(CliTest):
     def test_a_write_that_fails(self):
         """Of a chunk, of a part of the index, and of what the first rank writes at the end: every rank meets the same error, and the file that is there stays."""
         even = {"QUARRY_BALANCE": "off"}  # every run writes the same on each rank
-        for libver, rank, ranks in [("earliest", 0, 2), ("latest", 2, 3)]:
+        for libver, rank, ranks in [("earliest", 1, 2), ("earliest", 0, 2), ("latest", 1, 2), ("latest", 2, 3)]:
             name = self.path(f"faults_{rank}.h5")
             with h5py.File(name, "w", libver=libver) as file:
                 file["old"] = np.arange(100)
@@ -224,7 +224,7 @@ class Faults(CliTest):
                     self.assertEqual([left for left in os.listdir(self.dir) if "partial" in left], [])
 
     def test_every_kind_of_task(self):
-        for device, when in [("cpu", "begin"), ("emulated", "end")]:
+        for device, when in [("cpu", "begin"), ("cpu", "end"), ("emulated", "begin"), ("emulated", "end")]:
             for kind in KINDS[device]:
                 self.task_ends("throw", kind, when, 2, 1, OF_KIND[kind], ranks=3, device=device)
 
