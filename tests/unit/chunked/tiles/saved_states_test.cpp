@@ -1,6 +1,7 @@
 // Factorisations by tiles that fail at some task and go on from the last saved state: the same bits, in any order of
 // the loop's columns.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -32,6 +33,25 @@ class Fault {
   Fault& operator=(const Fault&) = delete;
 };
 
+// While it lives, folders for tests are in memory where the system has such a file system and nobody chose another:
+// every state is written through to the disk, which is not what is tested.
+class FoldersInMemory {
+ public:
+  FoldersInMemory() {
+    chosen_ = std::getenv("TMPDIR") == nullptr && ::access(kMemory, W_OK) == 0;
+    if (chosen_) setenv("TMPDIR", kMemory, /*replace=*/1);
+  }
+  ~FoldersInMemory() {
+    if (chosen_) unsetenv("TMPDIR");
+  }
+  FoldersInMemory(const FoldersInMemory&) = delete;
+  FoldersInMemory& operator=(const FoldersInMemory&) = delete;
+
+ private:
+  static constexpr const char* kMemory = "/dev/shm";
+  bool chosen_ = false;
+};
+
 struct Setting {
   testing::TileRow row;
   local::DeviceKind device;
@@ -49,6 +69,7 @@ class SavedTiles : public ::testing::TestWithParam<Setting> {
   void SetUp() override {
     if (!local::available(GetParam().device)) GTEST_SKIP() << "no device of kind " << local::name(GetParam().device);
   }
+  const FoldersInMemory folders_;
   struct Size {
     int64_t m, n, tile_bytes;
     size_t results;  // of the row, at most
