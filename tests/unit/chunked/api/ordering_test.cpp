@@ -26,7 +26,6 @@ namespace {
 using local::NdArray;
 using testing::expect_same;
 using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 const std::vector<DType>& dtypes() {

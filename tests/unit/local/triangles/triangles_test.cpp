@@ -55,7 +55,10 @@ class Triangles : public testing::Test {
     bool by_rows, b_by_rows, conjugates, unit_diagonal, is_upper;
   };
   void expect_solution(const Case& how) {
-    const auto& [rows, columns, by_rows, b_by_rows, conjugates, unit_diagonal, is_upper] = how;
+    const int rows = how.rows;
+    const int64_t columns = how.columns;
+    const bool by_rows = how.by_rows, b_by_rows = how.b_by_rows, is_upper = how.is_upper;
+    const bool conjugates = how.conjugates, unit_diagonal = how.unit_diagonal;
     constexpr Real<T> kNan = std::numeric_limits<Real<T>>::quiet_NaN();
     const int64_t distance = rows + 3, b_distance = (b_by_rows ? columns : rows) + 2;
     std::vector<Host> a(index(rows * distance), Host(kNan)), b(index((b_by_rows ? rows : columns) * b_distance));
