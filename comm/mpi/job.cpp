@@ -80,9 +80,8 @@ class FastStart {
   bool chosen_ = false;
 };
 
-// Open MPI waits for ever for ranks that its messages do not reach: where a firewall is between hosts, or a rank had no
-// room for the memory that ranks of a host share. All come out of MPI_Init at about the same time, and so meet here.
-// Seconds; 0: for ever. A multiple of how long a rank may say nothing later, since first messages make connections.
+// How long ranks wait for each other at the start, in seconds; 0: for ever. A multiple of how long a rank may say
+// nothing later, since first messages make connections.
 double patience_at_start() {
   constexpr double kTimes = 12, kUsual = 60;
   try {
@@ -91,7 +90,11 @@ double patience_at_start() {
     return kUsual;  // all ranks hear of it when they agree on their options
   }
 }
+
+// Open MPI waits for ever for ranks that its messages do not reach: where a firewall is between hosts, or a rank had no
+// room for the memory that ranks of a host share. All come out of MPI_Init at about the same time, and so meet here.
 void meet_the_others() {
+  constexpr int64_t kQuickTries = 1000;
   const double seconds = patience_at_start();
   const auto begin = std::chrono::steady_clock::now();
   MPI_Request request = MPI_REQUEST_NULL;
@@ -100,18 +103,15 @@ void meet_the_others() {
     int done = 0;
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done != 0) return;
-    constexpr int64_t kQuickTries = 1000;
     if (tries < kQuickTries) continue;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (seconds > 0 && waited.count() > seconds)
-      throw CommError(
-          fmt::format("messages between the ranks do not arrive: after the start of MPI no barrier of all of them has "
-                      "ended for {:g} "
-                      "seconds. Is there a firewall between hosts, or too little address space or shared memory for "
-                      "MPI? Ranks that "
-                      "only start slowly take a longer QUARRY_RANK_TIMEOUT",
-                      seconds));
+      throw CommError(fmt::format(
+          "messages between the ranks do not arrive: after the start of MPI no barrier of all of them has ended for "
+          "{:g} seconds. Is there a firewall between hosts, or too little address space or shared memory for MPI? "
+          "Ranks that only start slowly take a longer QUARRY_RANK_TIMEOUT",
+          seconds));
   }
 }
 
