@@ -140,9 +140,15 @@ class Runner {
     const cublasSideMode_t side = task.from_right ? CUBLAS_SIDE_RIGHT : CUBLAS_SIDE_LEFT;
     const cublasOperation_t op = operation(task.op, task.dtype);
     const cublasDiagType_t diagonal = task.unit_diagonal ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
+    const bool many = batched(task.b.count, n);
+    if (!many && solves_by_products(task)) {
+      with_blas(task.dtype, rows, columns, n, [&](cublasHandle_t blas) {
+        for (int64_t p = 0; p < task.b.count; ++p) solve_by_products(triangular(task, p), blas);
+      });
+      return;
+    }
     with_type(task.dtype, [&]<class T>() {
       const T one = from_real<T>(1);
-      const bool many = batched(task.b.count, n);
       const int64_t addresses = many ? task.b.count : 0;
       const Addresses a(task.a, addresses, task.dtype, context_), b(task.b, addresses, task.dtype, context_);
       with_blas(task.dtype, rows, columns, n, [&](cublasHandle_t blas) {
@@ -153,10 +159,6 @@ class Runner {
           return;
         }
         for (int64_t p = 0; p < task.b.count; ++p) {
-          if (solves_by_products(task)) {
-            solve_by_products(triangular(task, p), blas);
-            continue;
-          }
           const auto from = static_cast<const T*>(matrix(task.a, p, task.dtype));
           const auto to = static_cast<T*>(matrix(task.b, p, task.dtype));
           QUARRY_TYPED(cublas, trsm_64, trsm_64, blas, side, fill_mode(task.triangle), op, diagonal, rows, columns,
@@ -361,8 +363,7 @@ class Runner {
     QUARRY_CUDA_CALL(cudaMemsetAsync(scratch.data(), 0, static_cast<size_t>(bytes), stream_.handle()));
     QUARRY_CUDA_CALL(cudaMemsetAsync(info, 0, sizeof *info, stream_.handle()));
     const auto part = [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
-      return MatrixView{static_cast<char*>(a) + (row + column * distance) * itemsize(dtype), rows, columns, 1,
-                        distance};
+      return part_of({a, m, n, 1, distance}, dtype, row, rows, column, columns);
     };
     with_blas(dtype, m, n, n, [&](cublasHandle_t blas) {
       const auto factor_strips = [&](const auto& self, int64_t first, int64_t last) -> void {

@@ -67,6 +67,11 @@ int64_t leading_dimension(const MatrixView& m) {
 
 MatrixView transposed(const MatrixView& m) { return {m.data, m.columns, m.rows, m.column_stride, m.row_stride}; }
 
+MatrixView part_of(const MatrixView& m, DType dtype, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  const int64_t elements = row * m.row_stride + column * m.column_stride;
+  return {static_cast<char*>(m.data) + elements * itemsize(dtype), rows, columns, m.row_stride, m.column_stride};
+}
+
 void check_view(const MatrixView& m, const char* which) {
   const bool row_major = is_row_major(m);
   const int64_t line = row_major ? m.columns : m.rows, step = row_major ? m.row_stride : m.column_stride;

@@ -19,6 +19,7 @@ cudaDataType data_type(DType dtype);
 bool is_row_major(const MatrixView& m);
 int64_t leading_dimension(const MatrixView& m);
 MatrixView transposed(const MatrixView& m);
+MatrixView part_of(const MatrixView& m, DType dtype, int64_t row, int64_t rows, int64_t column, int64_t columns);
 // Throws InvalidArgument naming the matrix unless one stride is 1 and the other reaches past a line.
 void check_view(const MatrixView& m, const char* which);
 

@@ -8,16 +8,11 @@
 namespace quarry::local::cuda {
 namespace {
 
-MatrixView part(const MatrixView& m, DType dtype, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-  const int64_t elements = row * m.row_stride + column * m.column_stride;
-  return {static_cast<char*>(m.data) + elements * itemsize(dtype), rows, columns, m.row_stride, m.column_stride};
-}
-
 template <class T>
 void substitute_rows(const Triangular& task, int64_t begin, int64_t end, cudaStream_t stream) {
   // An upper triangle from its last row on.
   const int64_t first = task.is_lower ? begin : end - 1, sign = task.is_lower ? 1 : -1;
-  const MatrixView m = part(task.m, task.dtype, first, 1, first, 1), b = part(task.b, task.dtype, first, 1, 0, 1);
+  const MatrixView m = part_of(task.m, task.dtype, first, 1, first, 1), b = part_of(task.b, task.dtype, first, 1, 0, 1);
   const TriangleTask<T> own{static_cast<const T*>(m.data),
                             sign * m.row_stride,
                             sign * m.column_stride,
@@ -45,9 +40,9 @@ void solve_rows(const Triangular& task, int64_t begin, int64_t end, cublasHandle
   if (!task.is_lower) std::swap(first, second);
   const int64_t known = first.second - first.first, wanted = second.second - second.first;
   solve_rows<T>(task, first.first, first.second, handle, stream);
-  blas_product({task.dtype, /*alpha=*/-1, part(task.m, task.dtype, second.first, wanted, first.first, known),
-                part(task.b, task.dtype, first.first, known, 0, task.b.columns), /*beta=*/1,
-                part(task.b, task.dtype, second.first, wanted, 0, task.b.columns), task.conjugates},
+  blas_product({task.dtype, /*alpha=*/-1, part_of(task.m, task.dtype, second.first, wanted, first.first, known),
+                part_of(task.b, task.dtype, first.first, known, 0, task.b.columns), /*beta=*/1,
+                part_of(task.b, task.dtype, second.first, wanted, 0, task.b.columns), task.conjugates},
                {}, handle);
   solve_rows<T>(task, second.first, second.second, handle, stream);
 }
