@@ -240,8 +240,7 @@ TEST(Compile, OlderCompilerGivesPtxForNewerDevices) {
   EXPECT_NE(code.find(".visible .entry empty"), std::string::npos);
 }
 
-// Scans gathered into one compilation, each in a namespace of its own: most of the time goes into what comes before
-// them.
+// Scans gathered into one compilation, each in a namespace of its own.
 class ScanBatch {
  public:
   void add(ScanKernel kernel, Op op, DType input, DType result) {
