@@ -7,12 +7,12 @@
 
 namespace quarry::local {
 
-void Dims::resize(int size, int64_t value) {
+void Dims::resize_in_heap(int size, int64_t value) {
   if (size > kMaxDims) throw InvalidArgument(fmt::format("an array has at most {} dimensions, not {}", kMaxDims, size));
   QUARRY_CHECK(size >= 0);
   if (size > kInline && !heap_) {
     heap_ = std::make_unique<int64_t[]>(kMaxDims);
-    std::copy(inline_, inline_ + kInline, heap_.get());
+    std::ranges::copy(inline_, heap_.get());
   }
   int64_t* values = data();
   for (int i = size_; i < size; ++i) values[i] = value;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace quarry::local {
@@ -31,28 +33,34 @@ class Dims {
   }
   explicit Dims(std::span<const int64_t> values) { assign(values.begin(), values.end()); }
   explicit Dims(const std::vector<int64_t>& values) { assign(values.begin(), values.end()); }
-  Dims(const Dims& other) { assign(other.begin(), other.end()); }
-  Dims(Dims&& other) noexcept : size_(other.size_), heap_(std::move(other.heap_)) {
-    std::copy(other.inline_, other.inline_ + kInline, inline_);
-    other.size_ = 0;
+  // What is inside is copied whole, whatever the size: a plan makes millions of these.
+  Dims(const Dims& other) : size_(other.size_), inline_(other.inline_) {
+    if (other.heap_) copy_from_heap(other);
   }
+  Dims(Dims&& other) noexcept
+      : size_(std::exchange(other.size_, 0)), inline_(other.inline_), heap_(std::move(other.heap_)) {}
   Dims& operator=(const Dims& other) {
-    if (this != &other) assign(other.begin(), other.end());
+    if (heap_ || other.heap_) {
+      if (this != &other) copy_from_heap(other);
+    } else {
+      size_ = other.size_;
+      inline_ = other.inline_;
+    }
     return *this;
   }
   Dims& operator=(Dims&& other) noexcept {
-    size_ = other.size_;
+    const int size = std::exchange(other.size_, 0);
+    size_ = size;
+    inline_ = other.inline_;
     heap_ = std::move(other.heap_);
-    std::copy(other.inline_, other.inline_ + kInline, inline_);
-    if (this != &other) other.size_ = 0;
     return *this;
   }
   ~Dims() = default;
 
   int size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
-  int64_t* data() noexcept { return heap_ ? heap_.get() : inline_; }
-  const int64_t* data() const noexcept { return heap_ ? heap_.get() : inline_; }
+  int64_t* data() noexcept { return heap_ ? heap_.get() : inline_.data(); }
+  const int64_t* data() const noexcept { return heap_ ? heap_.get() : inline_.data(); }
   int64_t* begin() noexcept { return data(); }
   int64_t* end() noexcept { return data() + size_; }
   const int64_t* begin() const noexcept { return data(); }
@@ -61,7 +69,12 @@ class Dims {
   int64_t operator[](int i) const noexcept { return data()[i]; }
   int64_t& back() noexcept { return data()[size_ - 1]; }
   int64_t back() const noexcept { return data()[size_ - 1]; }
-  void resize(int size, int64_t value = 0);  // throws InvalidArgument above kMaxDims
+  // Throws InvalidArgument above kMaxDims.
+  void resize(int size, int64_t value = 0) {
+    if (size < 0 || size > kInline || heap_) return resize_in_heap(size, value);
+    for (int i = size_; i < size; ++i) inline_[static_cast<size_t>(i)] = value;
+    size_ = size;
+  }
   void push_back(int64_t value) {
     resize(size_ + 1);
     data()[size_ - 1] = value;
@@ -78,8 +91,12 @@ class Dims {
     resize(static_cast<int>(std::distance(first, last)));
     std::copy(first, last, data());
   }
+  void resize_in_heap(int size, int64_t value);
+  // Where one of both has memory of its own.
+  void copy_from_heap(const Dims& other) { assign(other.begin(), other.end()); }
+
   int size_ = 0;
-  int64_t inline_[kInline] = {};
+  std::array<int64_t, kInline> inline_{};
   std::unique_ptr<int64_t[]> heap_;  // capacity kMaxDims, set once size exceeds kInline
 };
 
