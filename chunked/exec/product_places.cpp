@@ -7,11 +7,10 @@
 #include "quarry/chunked/exec/access.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 
 namespace quarry::exec {
 namespace {
-
-int64_t divided_up(int64_t n, int64_t parts) { return (n - 1) / parts + 1; }
 
 // Whether the products are summed where b's rows are, and not by the owners of the tiles: that is for few tiles,
 // unless their owners are as many ranks as the rows', and then where that sends less. How many ranks that are; 0: not
@@ -119,8 +118,8 @@ plan::MatMul::Ranks choose_product_ranks(const plan::Stage& stage, const Ownersh
       if (rows % down != 0 || columns % across != 0 || count == 1 || count > segments) continue;
       const plan::MatMul::Ranks tried{rows / down, columns / across, count};
       const ProductPlaces layered(stage, ranks, tried);
-      const auto held = static_cast<double>(divided_up(tiles.axis(0).count(), tried.rows) *
-                                            divided_up(tiles.axis(1).count(), tried.columns));
+      const auto held = static_cast<double>(local::divided_up(tiles.axis(0).count(), tried.rows) *
+                                            local::divided_up(tiles.axis(1).count(), tried.columns));
       const bool fits =
           held * tile_bytes <= most_bytes && static_cast<double>(layered.most_products()) <= most_products;
       if (layers == 0 ? !fits : count != layers) continue;
@@ -235,7 +234,8 @@ int64_t ProductPlaces::most_products() const {
   std::vector<int64_t> of_layer(static_cast<size_t>(chosen_.layers));
   for (int64_t segment = 0; segment < tree_.segments(); ++segment)
     of_layer[static_cast<size_t>(layer(segment))] += tree_.end_leaf(0, segment) - tree_.first(segment);
-  return divided_up(count(0), chosen_.rows) * divided_up(count(1), chosen_.columns) * std::ranges::max(of_layer);
+  return local::divided_up(count(0), chosen_.rows) * local::divided_up(count(1), chosen_.columns) *
+         std::ranges::max(of_layer);
 }
 
 double ProductPlaces::received_bytes(const std::vector<int>& a, const std::vector<int>& b) const {

@@ -14,6 +14,7 @@
 
 #include "quarry/chunked/grid/tree.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 
 namespace quarry {
 
@@ -111,8 +112,6 @@ int64_t count_along(const Grid& grid, int behind) {
   return grid.ndim() > behind ? grid.axis(grid.ndim() - 1 - behind).count() : 1;
 }
 
-int64_t divided_up(int64_t n, int64_t parts) { return (n - 1) / parts + 1; }
-
 }  // namespace
 
 Ownership::Pattern Ownership::pattern_of(const Owners& owners, const Grid& grid) const {
@@ -120,7 +119,7 @@ Ownership::Pattern Ownership::pattern_of(const Owners& owners, const Grid& grid)
   Pattern pattern{1, count_along(grid, 1), count_along(grid, 0), owners.rows, owners.columns, 0};
   pattern.matrices = grid.count() / (pattern.chunk_rows * pattern.chunk_columns);
   const int64_t one = pattern.rows * pattern.columns;
-  pattern.places = pattern.matrices == 1 ? one : one * divided_up(ranks_, one);
+  pattern.places = pattern.matrices == 1 ? one : one * local::divided_up(ranks_, one);
   return pattern;
 }
 
@@ -135,14 +134,14 @@ Owners Ownership::settled(const Owners& owners, const Grid& grid) const {
   Owners best = Owners::blocks();
   for (int64_t p = 1; p <= std::min<int64_t>(rows, places); ++p) {
     const int64_t q = std::min(columns, places / p);
-    const int64_t load = divided_up(rows, p) * divided_up(columns, q), spread = q * rows + p * columns;
+    const int64_t load = local::divided_up(rows, p) * local::divided_up(columns, q), spread = q * rows + p * columns;
     if (load > least_load || (load == least_load && spread >= least_spread)) continue;
     least_load = load;
     least_spread = spread;
     best = Owners::cyclic(static_cast<int>(p), static_cast<int>(q));
   }
   // A rectangle may leave out ranks.
-  const int64_t of_blocks = divided_up(rows * columns, places);
+  const int64_t of_blocks = local::divided_up(rows * columns, places);
   return 4 * least_load > 5 * of_blocks ? Owners::blocks() : best;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/local/base/sizes.h"
 
 namespace quarry::tiles {
 namespace {
@@ -15,7 +16,6 @@ constexpr int64_t kMostTiles = 256;  // along an axis
 constexpr int64_t kMostSmallTiles = 128;
 
 int64_t rounded(int64_t extent) { return std::max<int64_t>(extent >= kStep ? extent / kStep * kStep : extent, 1); }
-int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 class FlopCounter final : public Program {
  public:
@@ -75,9 +75,10 @@ int64_t tile_edge(int64_t n, local::DType dtype, int64_t together, int64_t room)
     const int64_t elements = of_bytes / local::itemsize(dtype);
     return rounded(static_cast<int64_t>(std::sqrt(static_cast<double>(elements))));
   };
-  int64_t edge = std::max(edge_of(bytes), divided_up(n, kMostTiles));
+  int64_t edge = std::max(edge_of(bytes), local::divided_up(n, kMostTiles));
   if (room > 0)
-    edge = std::min(edge, std::max(edge_of(room / std::max<int64_t>(together, 1)), divided_up(n, kMostSmallTiles)));
+    edge =
+        std::min(edge, std::max(edge_of(room / std::max<int64_t>(together, 1)), local::divided_up(n, kMostSmallTiles)));
   return std::max<int64_t>(std::min(edge, n), 1);
 }
 
@@ -90,10 +91,10 @@ int64_t panel_width(int64_t rows, int64_t columns, local::DType dtype, int64_t t
   const bool on_cpu = policy.device == local::DeviceKind::cpu;
   int64_t width = on_cpu ? kCpuColumns : rows >= kLargeRows ? kGpuColumnsOfLarge : kGpuColumns;
   if (policy.target_bytes > 0) width = std::min(width, rounded(policy.target_bytes / bytes));
-  width = std::max(width, divided_up(columns, kMostTiles));
+  width = std::max(width, local::divided_up(columns, kMostTiles));
   if (room > 0) {
     const int64_t fits = rounded(room / std::max<int64_t>(together, 1) / bytes);
-    width = std::min(width, std::max(fits, divided_up(columns, kMostSmallTiles)));
+    width = std::min(width, std::max(fits, local::divided_up(columns, kMostSmallTiles)));
   }
   return std::max<int64_t>(std::min(width, columns), 1);
 }

@@ -1,4 +1,4 @@
-// Arithmetic and text of numbers of bytes.
+// Arithmetic of sizes and counts, and the text of numbers of bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@ namespace quarry::local {
 
 // The next multiple of `to`, which is positive; `bytes` itself where it is one.
 constexpr int64_t align_up(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
+// So many parts, of `part` each but for the last, hold `n`.
+constexpr int64_t divided_up(int64_t n, int64_t part) { return (n + part - 1) / part; }
 
 // In the largest unit of 1024 that leaves at least one: 1536 is {1.5, "KiB"}.
 struct ScaledBytes {
