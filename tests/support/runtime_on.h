@@ -7,6 +7,7 @@
 #include <string>
 
 #include "quarry/chunked/runtime/runtime.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry::testing {
 
@@ -18,7 +19,7 @@ inline RuntimeOptions runtime_on(local::DeviceKind device, const char* memory = 
   return options;
 }
 
-// Tests on every kind of device; they are skipped by name on one that this machine lacks.
+// Of a suite over kinds of devices (QUARRY_ON_EVERY_DEVICE).
 class OnEveryRuntime : public ::testing::TestWithParam<local::DeviceKind> {
  protected:
   void SetUp() override {
@@ -29,10 +30,6 @@ class OnEveryRuntime : public ::testing::TestWithParam<local::DeviceKind> {
  private:
   std::optional<Runtime> runtime_;
 };
-#define QUARRY_ON_EVERY_RUNTIME(fixture)                                                                             \
-  INSTANTIATE_TEST_SUITE_P(                                                                                          \
-      All, fixture, ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated, local::DeviceKind::cuda), \
-      [](const auto& info) { return std::string(local::name(info.param)); })
 
 // For tests that compare chunked arrays with local ones bit by bit: both on the CPU, also where there is a GPU.
 class CpuRuntime {

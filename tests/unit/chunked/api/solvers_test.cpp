@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using testing::random_matrix;
 
 class Solvers : public testing::OnEveryRuntime {};
-QUARRY_ON_EVERY_RUNTIME(Solvers);
+QUARRY_ON_EVERY_DEVICE(Solvers);
 
 template <class Error, class F>
 std::string message_of(const F& call) {

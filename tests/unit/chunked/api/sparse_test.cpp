@@ -23,7 +23,7 @@ namespace {
 using ::testing::HasSubstr;
 
 class Sparse : public testing::OnEveryRuntime {};
-QUARRY_ON_EVERY_RUNTIME(Sparse);
+QUARRY_ON_EVERY_DEVICE(Sparse);
 
 template <class Error, class F>
 std::string message_of(const F& call) {

@@ -15,7 +15,7 @@ namespace {
 using testing::DType;
 
 class TileFlops : public testing::OnEveryRuntime {};
-QUARRY_ON_EVERY_RUNTIME(TileFlops);
+QUARRY_ON_EVERY_DEVICE(TileFlops);
 
 TEST_P(TileFlops, OfAPlanAreTheSumOverItsTasks) {
   const ChunkPolicyScope small({GetParam(), {}, /*target_bytes=*/4096});
