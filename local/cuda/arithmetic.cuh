@@ -62,6 +62,27 @@ __device__ inline T conjugated(T a) {
     return a;
 }
 template <class T>
+__device__ inline Real<T> real_part(T a) {
+  if constexpr (is_complex_v<T>)
+    return a.x;
+  else
+    return a;
+}
+template <class T>
+__device__ inline T of_real(Real<T> a) {
+  if constexpr (is_complex_v<T>)
+    return {a, 0};
+  else
+    return a;
+}
+template <class T>
+__device__ inline T scaled(T a, Real<T> factor) {
+  if constexpr (is_complex_v<T>)
+    return {a.x * factor, a.y * factor};
+  else
+    return a * factor;
+}
+template <class T>
 __device__ inline T product(T a, T b) {
   if constexpr (is_complex_v<T>)
     return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x};
@@ -92,6 +113,15 @@ __device__ inline T quotient(T a, T b) {
     return a / b;
   }
 }
+#ifdef __CUDACC__
+__device__ inline double inverse_root(double a) { return rsqrt(a); }
+__device__ inline float inverse_root(float a) { return rsqrtf(a); }
+#else
+template <class R>
+R inverse_root(R a) {
+  return 1 / sqrt(a);
+}
+#endif
 template <class T>
 __device__ inline T one() {
   if constexpr (is_complex_v<T>)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quarry/local/cuda/definite.h"
 #include "quarry/local/cuda/linalg.h"
 #include "quarry/local/cuda/small_matrices.h"
 #include "quarry/local/cuda/solver_library.h"
@@ -39,8 +40,10 @@ class Bounds {
     return piece(n * 8) + piece(sizeof(int)) + lu(task.dtype, n, n);
   }
   int64_t of(const Cholesky& task) const {
-    if (batched(task.a.count, task.a.rows)) return addresses(task.a.count);
-    return device(library_.cholesky(task.dtype, task.triangle, task.a.rows));
+    const int64_t n = task.a.rows;
+    if (batched(task.a.count, n)) return addresses(task.a.count);
+    if (decomposes_by_strips(task)) return piece(definite_scratch_bytes(task)) + blas(task.dtype, n, n, n);
+    return device(library_.cholesky(task.dtype, task.triangle, n));
   }
   int64_t of(const TriangularSolve& task) const {
     const int64_t n = task.a.rows, count = batched(task.b.count, n) ? task.b.count : 0;

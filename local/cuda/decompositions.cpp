@@ -11,6 +11,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/cuda/check.h"
 #include "quarry/local/cuda/decomposition_bounds.h"
+#include "quarry/local/cuda/definite.h"
 #include "quarry/local/cuda/engine.h"
 #include "quarry/local/cuda/linalg.h"
 #include "quarry/local/cuda/matrix.h"
@@ -121,6 +122,13 @@ class Runner {
         const Addresses a(task.a, task.dtype, context_);
         QUARRY_TYPED(cusolverDn, potrfBatched, potrfBatched, solver(), fill_mode(task.triangle), narrow(n), a.of<T>(),
                      narrow(n), task.info, narrow(count));
+      });
+      return;
+    }
+    if (decomposes_by_strips(task)) {
+      const Scratch scratch(definite_scratch_bytes(task), context_);
+      with_blas(task.dtype, n, n, n, [&](cublasHandle_t blas) {
+        for (int64_t p = 0; p < count; ++p) decompose_definite(task, p, scratch.data(), blas);
       });
       return;
     }

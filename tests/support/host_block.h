@@ -171,6 +171,11 @@ T __ldcg(const T* from) {
   __atomic_load(from, &value, __ATOMIC_RELAXED);
   return value;
 }
+inline int atomicAdd(int* to, int value) { return __atomic_fetch_add(to, value, __ATOMIC_ACQ_REL); }
+inline int atomicCAS(int* to, int expected, int value) {
+  __atomic_compare_exchange_n(to, &expected, value, /*weak=*/false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return expected;
+}
 inline void wait_for_others() {
   std::this_thread::yield();
   HostBlock::current()->yield();

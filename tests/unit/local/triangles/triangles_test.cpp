@@ -14,39 +14,15 @@
 #include "tests/support/host_block.h"
 // After it.
 #include "quarry/local/cuda/triangles.cuh"
+#include "tests/support/host_numbers.h"
 
 namespace quarry::local::cuda {
 namespace {
-
-size_t index(int64_t i) { return static_cast<size_t>(i); }
-
-template <class T>
-struct OnHost {
-  using type = T;
-};
-template <class R>
-struct OnHost<Complex<R>> {
-  using type = std::complex<R>;
-};
 
 template <class T>
 class Triangles : public testing::Test {
  protected:
   using Host = typename OnHost<T>::type;
-
-  Host random_number() {
-    std::uniform_real_distribution<double> uniform(-1, 1);
-    if constexpr (is_complex_v<T>)
-      return {static_cast<Real<T>>(uniform(random_)), static_cast<Real<T>>(uniform(random_))};
-    else
-      return static_cast<T>(uniform(random_));
-  }
-  static Host conjugate_if(bool conjugates, Host value) {
-    if constexpr (is_complex_v<T>)
-      return conjugates ? std::conj(value) : value;
-    else
-      return value;
-  }
 
   // What is above the diagonal, and a unit diagonal, are not numbers.
   struct Case {
@@ -72,10 +48,10 @@ class Triangles : public testing::Test {
       return b[index(b_by_rows ? turned(i) * b_distance + j : j * b_distance + turned(i))];
     };
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < i; ++j) m(i, j) = random_number() / Real<T>(4);
-      if (!unit_diagonal) m(i, i) = random_number() + Host(2);
+      for (int64_t j = 0; j < i; ++j) m(i, j) = random_number<Host>(random_) / Real<T>(4);
+      if (!unit_diagonal) m(i, i) = random_number<Host>(random_) + Host(2);
     }
-    for (Host& value : b) value = random_number();
+    for (Host& value : b) value = random_number<Host>(random_);
     const std::vector<Host> given = b;
 
     const int64_t first = is_upper ? rows - 1 : 0, sign = is_upper ? -1 : 1;

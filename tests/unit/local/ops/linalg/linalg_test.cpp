@@ -414,6 +414,29 @@ TEST_P(LinalgOps, LuAndItsSolutions) {
   }
 }
 
+// Definite matrices of many strips, for which a GPU has a method of its own. What it reads is one triangle.
+TEST_P(LinalgOps, CholeskyOfStrips) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t n : {130, 321, 1000, 2047, 2500}) {
+      if (n > 1000 && GetParam() != DeviceKind::cuda) continue;
+      SCOPED_TRACE(fmt::format("{} of {}", name(dtype), n));
+      const NdArray a = random({n, n}, dtype), scale = ops::eye(n, {}, 0, dtype) * Scalar(static_cast<double>(n));
+      const NdArray positive = ops::matmul(a, adjoint(a)) + scale;
+      const NdArray nan = ops::full({n, n}, NAN, dtype), below = ops::tril(positive) + ops::triu(nan, 1);
+      for (const bool upper : {false, true}) {
+        const NdArray factor = ops::cholesky(upper ? adjoint(below) : below, upper);
+        EXPECT_EQ(largest(upper ? ops::tril(factor, -1) : ops::triu(factor, 1)), 0);
+        EXPECT_LT(residual(positive,
+                           upper ? ops::matmul(adjoint(factor), factor) : ops::matmul(factor, adjoint(factor)), dtype),
+                  kRatio);
+        NdArray indefinite = positive.copy();
+        indefinite[{n - 3, n - 3}].assign(ops::full({}, -1.0, dtype), current_context());
+        EXPECT_THROW(ops::cholesky(indefinite, upper), LinAlgError);
+      }
+    }
+  }
+}
+
 // Panels of a factorisation, for which a GPU has a method of its own: pivots are LAPACK's.
 TEST_P(LinalgOps, LuOfPanels) {
   const Dims shapes[] = {{2048, 64}, {2100, 97}, {2200, 1000}, {5000, 300}, {33000, 70}};

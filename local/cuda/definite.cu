@@ -1,0 +1,121 @@
+#include "quarry/local/cuda/definite.h"
+
+#include <algorithm>
+
+#include "quarry/local/base/sizes.h"
+#include "quarry/local/cuda/check.h"
+#include "quarry/local/cuda/definite.cuh"
+#include "quarry/local/cuda/triangles.h"
+
+namespace quarry::local::cuda {
+namespace {
+
+// Columns up to which strips solve for all rows below them; of more, rows behind are solved for by all at once.
+constexpr int64_t kTall = 2048;
+
+// V of A = V V^H in place, for the lower triangle of a view whose lines are rows or columns.
+template <class T>
+class Definite {
+ public:
+  Definite(DType dtype, const MatrixView& a, int32_t* info, int32_t* blocks, cublasHandle_t handle)
+      : dtype_(dtype), a_(a), info_(info), blocks_(blocks), handle_(handle) {
+    QUARRY_CUDA_CALL(cublasGetStream(handle_, &stream_));
+  }
+
+  void run() { decompose(0, a_.rows); }
+
+ private:
+  static constexpr int64_t kWidth = kDefiniteColumns<T>;
+
+  // The matrix of rows and columns [begin, end). By halves of a whole number of strips.
+  void decompose(int64_t begin, int64_t end) {
+    if (end - begin <= kTall) return decompose_columns(begin, end, end);
+    const int64_t middle = middle_of(begin, end);
+    decompose(begin, middle);
+    const MatrixView below = part(middle, end, begin, middle);
+    // x V^H = a is conj(V) x^T = a^T.
+    solve_by_products({dtype_, part(begin, middle, begin, middle), transposed(below), /*is_lower=*/true,
+                       /*unit_diagonal=*/false, /*conjugates=*/is_complex_v<T>},
+                      handle_);
+    for (int64_t first = middle; first < end; first += kTall)
+      subtract_products(begin, middle, first, std::min(first + kTall, end), end);
+    decompose(middle, end);
+  }
+
+  // Columns [begin, end) with their rows from `begin` up to `rows` (Toledo 1997, as the LU of panels).
+  void decompose_columns(int64_t begin, int64_t end, int64_t rows) {
+    if (end - begin <= kWidth) return decompose_strip(begin, end, rows);
+    const int64_t middle = middle_of(begin, end);
+    decompose_columns(begin, middle, rows);
+    subtract_products(begin, middle, middle, end, rows);
+    decompose_columns(middle, end, rows);
+  }
+
+  static int64_t middle_of(int64_t begin, int64_t end) {
+    return begin + divided_up(divided_up(end - begin, kWidth), 2) * kWidth;
+  }
+
+  // From columns [begin, end) and their rows up to `rows`, also of the other triangle, what columns [first, last) give.
+  void subtract_products(int64_t first, int64_t last, int64_t begin, int64_t end, int64_t rows) {
+    blas_product({dtype_, /*alpha=*/-1, part(begin, rows, first, last), transposed(part(begin, end, first, last)),
+                  /*beta=*/1, part(begin, rows, begin, end), /*conjugate_a=*/false, /*conjugate_b=*/is_complex_v<T>},
+                 {}, handle_);
+  }
+
+  void decompose_strip(int64_t begin, int64_t end, int64_t rows) {
+    const DefiniteStrip<T> strip{static_cast<T*>(part(begin, rows, begin, end).data),
+                                 a_.row_stride,
+                                 a_.column_stride,
+                                 rows - begin,
+                                 static_cast<int>(end - begin),
+                                 begin,
+                                 info_,
+                                 blocks_ + begin / kWidth};
+    constexpr auto kBytes = static_cast<int>(sizeof(DefiniteShared<T>));
+    QUARRY_CUDA_CALL(cudaFuncSetAttribute(definite_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    const int64_t blocks = std::max<int64_t>(divided_up(rows - end, kDefiniteRows<T>), 1);
+    definite_kernel<T><<<static_cast<unsigned>(blocks), kDefiniteThreads, kBytes, stream_>>>(strip);
+    check(cudaGetLastError(), "Cholesky's decomposition of a strip");
+  }
+
+  MatrixView part(int64_t row, int64_t last_row, int64_t column, int64_t last_column) const {
+    return part_of(a_, dtype_, row, last_row - row, column, last_column - column);
+  }
+
+  const DType dtype_;
+  const MatrixView a_;
+  int32_t *const info_, *const blocks_;
+  const cublasHandle_t handle_;
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace
+
+bool decomposes_by_strips(const Cholesky& task) {
+  constexpr int64_t kLeast = 64;
+  return task.a.rows >= kLeast;
+}
+
+int64_t definite_scratch_bytes(const Cholesky& task) {
+  return with_number(task.dtype, [&]<class T>(T) {
+    return divided_up(task.a.rows, kDefiniteColumns<T>) * static_cast<int64_t>(sizeof(int32_t));
+  });
+}
+
+void decompose_definite(const Cholesky& task, int64_t p, void* scratch, cublasHandle_t handle) {
+  cudaStream_t stream = nullptr;
+  QUARRY_CUDA_CALL(cublasGetStream(handle, &stream));
+  int32_t* const info = task.info + p;
+  QUARRY_CUDA_CALL(cudaMemsetAsync(info, 0, sizeof *info, stream));
+  QUARRY_CUDA_CALL(cudaMemsetAsync(scratch, 0, static_cast<size_t>(definite_scratch_bytes(task)), stream));
+  const int64_t n = task.a.rows;
+  const MatrixView by_columns{static_cast<char*>(task.a.data) + p * task.a.elements() * itemsize(task.dtype), n, n, 1,
+                              task.a.leading()};
+  // U^H U = A is V V^H = A^T of V = U^T.
+  const MatrixView a = task.triangle == Triangle::lower ? by_columns : transposed(by_columns);
+  with_number(task.dtype, [&]<class T>(T) {
+    Definite<T>(task.dtype, a, info, static_cast<int32_t*>(scratch), handle).run();
+  });
+}
+
+}  // namespace quarry::local::cuda
