@@ -126,15 +126,26 @@ bool calls_program(const plan::Stage& stage) {
          std::ranges::any_of(fused->made, [](const auto& made) { return made->op->calls_program(); });
 }
 
-// Whether handing its tasks to threads would take longer than they do. Each rank decides for itself. A task that steals
-// waits for another rank, and needs another thread to hear of it.
+// Whether no task calls the program's own functions, and none steals, which waits for another rank and needs another
+// thread to hear of it.
+bool is_closed(const scheduler::Graph& graph, const plan::Plan& plan) {
+  for (scheduler::TaskId id = 0; id < graph.task_count(); ++id)
+    if (graph.task(id).kind == scheduler::TaskKind::host) return false;
+  return std::ranges::none_of(plan.stages, calls_program);
+}
+
+// Whether handing its tasks to threads would take longer than they do. Each rank decides for itself.
 bool is_short(const scheduler::Graph& graph, const plan::Plan& plan, const Runtime& runtime) {
   constexpr int64_t kMostTasks = 64, kMostBytes = int64_t{1} << 20;
   if (runtime.device().kind != local::DeviceKind::cpu) return false;
   if (graph.task_count() > kMostTasks || graph.traffic_bytes() > kMostBytes) return false;
-  for (scheduler::TaskId id = 0; id < graph.task_count(); ++id)
-    if (graph.task(id).kind == scheduler::TaskKind::host) return false;
-  return std::ranges::none_of(plan.stages, calls_program);
+  return is_closed(graph, plan);
+}
+
+// Whether making the tasks takes a time that counts beside what a device takes for them. Each rank decides for itself.
+bool is_short_of_device(const scheduler::Graph& graph, const plan::Plan& plan, const Runtime& runtime) {
+  constexpr int64_t kMostTasks = 4096;
+  return runtime.device().kind != local::DeviceKind::cpu && graph.task_count() <= kMostTasks && is_closed(graph, plan);
 }
 
 std::optional<local::ErrorRecord> take_failure(Runtime::Internals& internals) {
@@ -256,7 +267,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
   const bool is_partly_done = is_any_done(sinks) || (states != nullptr && states->is_resumed());
   // Of all ranks, the largest. Ties: twice the fetches, and one more where the rank does not keep its tasks.
   enum : uint8_t { least_bytes, given_bytes_negated, ties };
-  bool short_run = false;
+  bool short_run = false, again = false;
   int64_t largest[] = {0, -runtime.memory_bytes(), 0};
   try {
     if (const auto failure = take_failure(internals)) local::throw_record(*failure);
@@ -278,6 +289,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
       largest[least_bytes] = least_budget(lowered->graph, runtime);
     }
     short_run = is_short(lowered->graph, plan, runtime);
+    again = short_run || is_short_of_device(lowered->graph, plan, runtime);
     const bool keeps = kept_tasks != nullptr && short_run && lowered->runs_again;
     largest[ties] = 2 * (lowered->fetches == nullptr ? 0 : lowered->fetches->size()) + (keeps ? 0 : 1);
   } catch (...) {
@@ -328,7 +340,7 @@ std::vector<std::shared_ptr<StoredArray>> execute(const plan::Plan& plan, const 
 
   std::vector<std::shared_ptr<StoredArray>> kept = results_of(plan, sinks, *lowered, last);
   // Only what is short: what its graph takes is next to nothing, and what making it takes is not.
-  if (kept_tasks != nullptr && short_run)
+  if (kept_tasks != nullptr && again)
     kept_tasks->keep(std::move(lowered), lowering_context(runtime, /*runs=*/true, service.get()));
   if (largest[ties] == 0 && (runtime.size() == 1 || last.bytes() <= static_cast<int64_t>(note_bytes)))
     kept_tasks->set_apart(communicator.failed_calls());
