@@ -146,9 +146,12 @@ io::JobDescription description_of(const io::Format& format, const std::vector<io
     all.emplace_back("the chunks" + of, arrays[i].chunks().to_string());
     all.emplace_back("the expression" + of, fmt::format("{:016x}", arrays[i].node()->hash));
   }
-  // Results inside the plan have chunks too, which may depend on the budget.
+  // Results inside the plan have chunks too, which may depend on the budget. Those that are only copied do not matter,
+  // and may depend on the number of ranks.
   uint64_t chunks = 0;
-  for (const plan::Stage& stage : plan.stages) chunks = (chunks ^ stage.grid.hash()) * 0x9e3779b97f4a7c15u + 1;
+  for (const plan::Stage& stage : plan.stages)
+    if (!std::holds_alternative<plan::Assemble>(stage.work))
+      chunks = (chunks ^ stage.grid.hash()) * 0x9e3779b97f4a7c15u + 1;
   all.emplace_back("the plan (of other chunks or another memory budget)", fmt::format("{:016x}", chunks));
   return all;
 }

@@ -1,7 +1,10 @@
 #include "quarry/chunked/exec/access.h"
 
+#include <algorithm>
+
 #include "quarry/chunked/exec/stored_array.h"
 #include "quarry/chunked/plan/grids.h"
+#include "quarry/local/base/error.h"
 
 namespace quarry::exec {
 namespace {
@@ -34,7 +37,7 @@ std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region) {
   if (region.elements() == 0) return {};
   // Per axis: the runs of region positions that fall into one chunk each.
   struct Run {
-    int64_t chunk, first, count;
+    int64_t chunk, first, count, chunk_start, chunk_extent;
   };
   std::vector<std::vector<Run>> runs(static_cast<size_t>(ndim));
   for (int d = 0; d < ndim; ++d) {
@@ -44,10 +47,11 @@ std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region) {
     while (i < region.count[d]) {
       const int64_t position = region.start[d] + i * step;
       const int64_t chunk = axis.find(position);
+      const int64_t start = axis.start(chunk), end = axis.start(chunk + 1);
       int64_t count = region.count[d] - i;
-      if (step > 0) count = std::min(count, (axis.start(chunk + 1) - 1 - position) / step + 1);
-      if (step < 0) count = std::min(count, (position - axis.start(chunk)) / -step + 1);
-      runs[static_cast<size_t>(d)].push_back({chunk, i, count});
+      if (step > 0) count = std::min(count, (end - 1 - position) / step + 1);
+      if (step < 0) count = std::min(count, (position - start) / -step + 1);
+      runs[static_cast<size_t>(d)].push_back({chunk, i, count, start, end - start});
       i += count;
     }
   }
@@ -56,18 +60,20 @@ std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region) {
   std::vector<ChunkRegion> result;
   result.reserve(count);
   Dims at = Dims::filled(ndim);
+  // Most of a part is that of the one before.
+  ChunkRegion part{0, region, at, at, at};
   while (true) {
-    ChunkRegion part{0, {Dims::filled(ndim), Dims::filled(ndim), region.step}, Dims::filled(ndim)};
-    Dims coordinates = Dims::filled(ndim);
+    part.chunk = 0;
     for (int d = 0; d < ndim; ++d) {
       const Run& run = runs[static_cast<size_t>(d)][static_cast<size_t>(at[d])];
-      coordinates[d] = run.chunk;
+      part.chunk = part.chunk * grid.axis(d).count() + run.chunk;
       part.offset[d] = run.first;
       part.region.start[d] = region.start[d] + run.first * region.step[d];
       part.region.count[d] = run.count;
+      part.chunk_start[d] = run.chunk_start;
+      part.chunk_shape[d] = run.chunk_extent;
     }
-    part.chunk = grid.flat(coordinates);
-    result.push_back(std::move(part));
+    result.push_back(part);
     int d = ndim - 1;
     while (d >= 0 && ++at[d] == static_cast<int64_t>(runs[static_cast<size_t>(d)].size())) at[d--] = 0;
     if (d < 0) return result;
@@ -90,38 +96,75 @@ Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, 
     access.strides = local::contiguous_strides(region.count, itemsize);
     return access;
   }
-  Dims coordinates = Dims::filled(ndim);
+  ChunkRegion part{0, region, {}, Dims::filled(ndim), Dims::filled(ndim)};
   for (int d = 0; d < ndim; ++d) {
+    const AxisChunks& axis = grid.axis(d);
     const auto [low, high] = span_of(region, d);
-    coordinates[d] = grid.axis(d).find(low);
-    if (grid.axis(d).find(high) != coordinates[d]) {
+    const int64_t chunk = axis.find(low), start = axis.start(chunk), end = axis.start(chunk + 1);
+    if (high >= end) {
       access.kind = Access::Kind::gather;
       access.strides = local::contiguous_strides(region.count, itemsize);
       return access;
     }
+    part.chunk = part.chunk * axis.count() + chunk;
+    part.chunk_start[d] = start;
+    part.chunk_shape[d] = end - start;
   }
-  access.chunk = grid.flat(coordinates);
-  const Region chunk = grid.chunk(access.chunk);
-  access.chunk_shape = chunk.count;
+  return resolve(array, grid, itemsize, part, rank, owners, parts);
+}
+
+void Shares::add(const plan::Input* input, const Region& region) {
+  if (region.elements() == 0) return;
+  auto share = std::ranges::find(shares_, input, &Share::input);
+  if (share == shares_.end()) share = shares_.insert(share, {input, region});
+  share->elements += region.elements();
+  share->has_steps |= !region.contiguous_steps();
+  for (int d = 0; d < region.ndim(); ++d) {
+    const int64_t end = std::max(share->box.start[d] + share->box.count[d], region.start[d] + region.count[d]);
+    share->box.start[d] = std::min(share->box.start[d], region.start[d]);
+    share->box.count[d] = end - share->box.start[d];
+  }
+}
+
+const Region* Shares::of(const plan::Input* input) const {
+  const auto share = std::ranges::find(shares_, input, &Share::input);
+  if (share == shares_.end() || share->has_steps || share->elements != share->box.elements()) return nullptr;
+  return &share->box;
+}
+
+Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, const ChunkRegion& part, int rank,
+               const Ownership& owners, OwnParts parts, const Region* share) {
+  // Asking for a part takes a few microseconds, in which this many bytes come from another device.
+  constexpr int64_t kLargePart = int64_t{4} << 20;
+  QUARRY_CHECK(array.kind == plan::ArrayRef::Kind::stage || array.kind == plan::ArrayRef::Kind::stored);
+  Access access;
+  access.region = part.region;
+  access.chunk = part.chunk;
+  access.chunk_shape = part.chunk_shape;
   const Owners& dealt = owners_of(array);
   const bool everywhere = dealt.kind == Owners::Kind::everywhere;
   access.owner = owners.source(dealt, grid, access.chunk, rank);
-  access.cover_start = Dims::filled(ndim);
-  access.cover_count = Dims::filled(ndim);
-  for (int d = 0; d < ndim; ++d) {
-    const auto [low, high] = span_of(region, d);
-    access.cover_start[d] = low - chunk.start[d];
+  access.cover_start = access.cover_count = part.chunk_start;
+  for (int d = 0; d < access.cover_start.size(); ++d) {
+    const auto [low, high] = span_of(part.region, d);
+    access.cover_start[d] = low - part.chunk_start[d];
     access.cover_count[d] = high - low + 1;
   }
   const bool as_it_lies = access.owner == rank && (everywhere || !is_packed(access, itemsize, parts));
   access.kind = as_it_lies ? Access::Kind::chunk : Access::Kind::box;
-  Dims origin = chunk.start;
-  if (!as_it_lies)
-    for (int d = 0; d < ndim; ++d) origin[d] += access.cover_start[d];
-  access.strides = local::contiguous_strides(as_it_lies ? chunk.count : access.cover_count, itemsize);
-  for (int d = 0; d < ndim; ++d) {
-    access.offset += (region.start[d] - origin[d]) * access.strides[d];
-    access.strides[d] *= region.step[d];
+  if (share != nullptr && access.owner != rank && local::element_count(access.cover_count) * itemsize < kLargePart) {
+    for (int d = 0; d < access.cover_start.size(); ++d) {
+      const int64_t begin = std::max(share->start[d] - part.chunk_start[d], int64_t{0});
+      const int64_t end = std::min(share->start[d] + share->count[d] - part.chunk_start[d], part.chunk_shape[d]);
+      access.cover_start[d] = begin;
+      access.cover_count[d] = end - begin;
+    }
+  }
+  access.strides = local::contiguous_strides(as_it_lies ? access.chunk_shape : access.cover_count, itemsize);
+  for (int d = 0; d < access.strides.size(); ++d) {
+    const int64_t origin = part.chunk_start[d] + (as_it_lies ? 0 : access.cover_start[d]);
+    access.offset += (part.region.start[d] - origin) * access.strides[d];
+    access.strides[d] *= part.region.step[d];
   }
   return access;
 }

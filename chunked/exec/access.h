@@ -39,24 +39,46 @@ enum class OwnParts : uint8_t {
 };
 // How the chunks of an array are dealt out.
 const Owners& owners_of(const plan::ArrayRef& array);
+// The chunks of `grid` that a region touches, each with the part of the region in it: `offset` is its place in the
+// region (in region coordinates).
+struct ChunkRegion {
+  int64_t chunk = 0;
+  Region region;  // of the array
+  Dims offset;
+  Dims chunk_start, chunk_shape;
+};
+std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region);
+
 // Where region `region` of an array with this grid is, seen from `rank`.
 Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, const Region& region, int rank,
                const Ownership& owners, OwnParts parts = OwnParts::whole_if_large);
+// The same of a part of a chunk, of an array in chunks: a stage's or a stored one. With a `share` of the array, which
+// holds the part, a small part of another rank's chunk comes with all that is of the share there.
+Access resolve(const plan::ArrayRef& array, const Grid& grid, int64_t itemsize, const ChunkRegion& part, int rank,
+               const Ownership& owners, OwnParts parts = OwnParts::whole_if_large, const Region* share = nullptr);
+
+// What one rank's tasks of a stage read of its inputs, all together.
+class Shares {
+ public:
+  void add(const plan::Input* input, const Region& region);  // of the input's array; no element twice
+  // A box with all that was added and nothing else; null where there is none.
+  const Region* of(const plan::Input* input) const;
+
+ private:
+  struct Share {
+    const plan::Input* input;
+    Region box;  // around all
+    int64_t elements = 0;
+    bool has_steps = false;
+  };
+  std::vector<Share> shares_;  // of few inputs
+};
 
 // The same of what a box of a stage's space reads of an input.
 Access resolve(const plan::Input& input, const Region& box, int rank, const Ownership& owners);
 // A box of the space in parts: what each reads of a diagonal lies inside one chunk, of few columns; other maps give the
 // box.
 std::vector<Region> parts_of(const plan::Input& input, const Region& box);
-
-// The chunks of `grid` that a region touches, each with the part of the region in it: `offset` is its place in the
-// region (in region coordinates).
-struct ChunkRegion {
-  int64_t chunk;
-  Region region;  // of the array
-  Dims offset;
-};
-std::vector<ChunkRegion> chunk_regions(const Grid& grid, const Region& region);
 
 // Strides over a stage's space of data laid out with `strides` per array axis.
 Dims space_strides(const plan::AccessMap& map, const Dims& strides);

@@ -287,8 +287,11 @@ std::vector<Grid> PlannedArrays::stages_to(const Input& input, const Grid& grid)
     // At 340 GB/s: a device gets a mebibyte from another one while its host asks for a part (about 3 us), and copies
     // parts of its own at several times that rate.
     limits.part_bytes = 1 << 20;
-    limits.own_part_bytes = 256 << 10;
+    limits.own_part_bytes = 96 << 10;
     limits.own_cost = 0.25;
+    // Where a task's copies may hold all that a rank reads, of its own and of others (exec::CopyRules).
+    const int64_t held = options_.ranks == 0 ? bytes : bytes / options_.ranks * std::min(options_.ranks, 2);
+    if (held <= of_tasks) limits.ranks = options_.ranks;
   }
   return plan_rechunk(source, grid, limits);
 }

@@ -205,10 +205,17 @@ double cost_of(const RechunkSource& from, const std::vector<Grid>& grids, const 
     const bool is_spilled = source.kind == RechunkSource::Kind::spilled;
     const bool is_decoded = source.kind == RechunkSource::Kind::decoded;
     const double file_run = limits.spills ? kColdFileRunBytes : kFileRunBytes;
-    const bool is_own = source.kind == RechunkSource::Kind::memory && stays_on_ranks(source.grid, grid);
+    const bool is_own =
+        source.kind == RechunkSource::Kind::memory && (limits.ranks == 1 || stays_on_ranks(source.grid, grid));
     const double byte = is_decoded ? kDecoding : is_own ? limits.own_cost : 1;
     const double part = is_spilled ? kSpilledPartBytes : is_own ? limits.own_part_bytes : limits.part_bytes;
-    cost += stage.read_bytes * byte + stage.parts * part + stage.runs * (is_spilled ? kSpilledRunBytes : file_run);
+    const bool is_fetched = source.kind == RechunkSource::Kind::memory && !is_own && limits.ranks > 1;
+    const double fetches = static_cast<double>(source.grid.count()) * limits.ranks;
+    if (is_fetched && fetches < stage.parts)
+      cost += fetches * part + stage.parts * limits.own_part_bytes;
+    else
+      cost += stage.parts * part;
+    cost += stage.read_bytes * byte + stage.runs * (is_spilled ? kSpilledRunBytes : file_run);
     if (stage.most_parts > limits.most_parts) cost += kUnwanted * all;
     const bool goes_to_disk = !is_last && waits_on_disk(grid, grids[i + 1], limits);
     cost += goes_to_disk ? 2 * all : is_own ? limits.own_cost * all : all;

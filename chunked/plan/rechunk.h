@@ -31,6 +31,7 @@ struct RechunkLimits {
   double part_bytes = 16 << 10;
   double own_part_bytes = 16 << 10;
   double own_cost = 1;
+  int ranks = 0;  // one: all parts are its own; more: each fetches what it needs of a chunk at once; 0: not known
 };
 
 // What one stage costs, from chunks of one grid to those of another.

@@ -229,6 +229,7 @@ struct PlanOptions {
   local::DeviceKind device = local::DeviceKind::cpu;
   int64_t memory_bytes = 0;   // budget per rank; 0: no limit known
   PassNames passes_off = {};  // the same on every rank
+  int ranks = 0;              // for how chunks are brought together, never for what is computed; 0: any
 };
 // Runs the passes (passes.h). Throws InvalidArgument.
 Plan make_plan(const std::vector<expr::NodePtr>& results, const PlanOptions& options);

@@ -30,7 +30,8 @@ namespace {
 
 plan::PlanOptions plan_options() {
   Runtime& runtime = Runtime::current();
-  return {runtime.job_device_kind(), std::max<int64_t>(runtime.plan_bytes(), 1), runtime.internals().passes_off};
+  return {runtime.job_device_kind(), std::max<int64_t>(runtime.plan_bytes(), 1), runtime.internals().passes_off,
+          runtime.size()};
 }
 
 // A result that is a data set or a persisted array itself becomes a stage that copies it, so that it has chunks of this

@@ -30,6 +30,7 @@ struct CopyRules {
   Ownership owners;
   bool visits = false;  // in place; else parts of them, unless all is held in `room` bytes
   int64_t room = 0;
+  Shares shares = {};  // where all is held: of chunks of other ranks
 };
 
 class Builder {
@@ -37,7 +38,10 @@ class Builder {
   Builder(const plan::Plan& plan, const std::vector<Sink>& sinks, const LoweringContext& context);
 
   // Tasks that are added from now on belong to this stage.
-  void begin(int stage) { stage_ = stage; }
+  void begin(int stage) {
+    stage_ = stage;
+    shares_ = {};
+  }
   const plan::Stage& stage() const { return plan_.stages[static_cast<size_t>(stage_)]; }
   const LoweringContext& context() const { return context_; }
   const local::Device& device() const { return context_.device; }
@@ -121,6 +125,10 @@ class Builder {
     result_->most_staging = result_->graph.task_count() - 1;
   }
   CopyRules copy_rules() const;
+  // Whether what tasks copy of other ranks comes with all that this rank's tasks of the stage copy of the same chunk.
+  bool takes_shares() const { return context_.owners.ranks() > 1 && copy_rules().room > 0; }
+  // For gathers of the stage.
+  void set_shares(Shares shares) { shares_ = std::move(shares); }
   // What a task costs that copies segments, found by the rules, to so many bytes.
   Cost copy_cost(const std::vector<CopySegment>& segments, int64_t bytes) const {
     if (!copy_rules().visits) return {CopyBody::scratch_bytes(segments, device()), bytes};
@@ -190,6 +198,7 @@ class Builder {
   int stage_ = 0;
   std::unordered_map<const StoredArray*, uint32_t> stored_numbers_;
   std::unordered_map<std::string, scheduler::BlockId> shared_;
+  Shares shares_;
   // What does not come from its owner, by the block where it arrives.
   struct Relayed {
     int64_t part = -1;             // of the receives; -1: it comes from its owner

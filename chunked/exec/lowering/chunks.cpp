@@ -47,6 +47,14 @@ void lower_chunks(Builder& builder, const plan::Applied& stage) {
   const std::vector<op::ArraySpec>& outputs = stage.call.outputs;
   const auto [number, body] = builder.add_body<ChunkBody>(stage, builder.stage().label, builder.context());
   std::vector<scheduler::BlockId> inputs, produced;
+  if (builder.takes_shares()) {
+    Shares shares;
+    for (const int64_t chunk : builder.owned())
+      body->maker().for_each_input(chunk, [&](const plan::Input& input, const Access& access) {
+        if (access.kind == Access::Kind::gather) shares.add(&input, access.region);
+      });
+    builder.set_shares(std::move(shares));
+  }
   for (const int64_t chunk : builder.owned()) {
     inputs.clear();
     produced.clear();

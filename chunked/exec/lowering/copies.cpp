@@ -15,8 +15,7 @@ CopyRegion copy_region(const plan::Stage& stage, int64_t chunk) {
 
 namespace {
 
-std::vector<CopySegment> segments_with(const std::vector<CopyRegion>& parts, int rank, const Ownership& owners,
-                                       OwnParts own) {
+std::vector<CopySegment> segments_with(const std::vector<CopyRegion>& parts, const CopyRules& rules, OwnParts own) {
   std::vector<CopySegment> segments;
   for (const CopyRegion& part : parts) {
     const plan::Input& input = *part.input;
@@ -26,7 +25,7 @@ std::vector<CopySegment> segments_with(const std::vector<CopyRegion>& parts, int
       for (const Region& box : boxes) {
         CopyRegion one{part.input, box, part.offset, part.strides};
         for (int d = 0; d < box.ndim(); ++d) one.offset += (box.start[d] - part.box.start[d]) * part.strides[d];
-        std::vector<CopySegment> more = segments_with({one}, rank, owners, own);
+        std::vector<CopySegment> more = segments_with({one}, rules, own);
         std::ranges::move(more, std::back_inserter(segments));
       }
       continue;
@@ -35,7 +34,7 @@ std::vector<CopySegment> segments_with(const std::vector<CopyRegion>& parts, int
     const Region region = input.map.region(part.box, input.shape.size());
     if (region.elements() == 0) continue;
     if (input.array.kind == plan::ArrayRef::Kind::dataset) {
-      CopySegment segment{resolve(input, part.box, rank, owners),
+      CopySegment segment{resolve(input, part.box, rules.rank, rules.owners),
                           part.box.count,
                           {},
                           part.strides,
@@ -49,9 +48,10 @@ std::vector<CopySegment> segments_with(const std::vector<CopyRegion>& parts, int
       continue;
     }
     const std::vector<ChunkRegion> overlaps = chunk_regions(input.grid, region);
+    const Region* const share = own == OwnParts::whole ? rules.shares.of(&input) : nullptr;
     if (segments.empty()) segments.reserve(overlaps.size());
     for (const ChunkRegion& overlap : overlaps) {
-      CopySegment segment{resolve(input.array, input.grid, itemsize, overlap.region, rank, owners, own),
+      CopySegment segment{resolve(input.array, input.grid, itemsize, overlap, rules.rank, rules.owners, own, share),
                           part.box.count,
                           {},
                           part.strides,
@@ -73,16 +73,18 @@ std::vector<CopySegment> segments_with(const std::vector<CopyRegion>& parts, int
   return segments;
 }
 
-// What a task holds of own chunks, each once.
-int64_t own_bytes(const std::vector<CopySegment>& segments) {
+// What a task holds of own chunks, and of what comes with its parts of others, each once.
+int64_t held_bytes(const std::vector<CopySegment>& segments) {
   using Chunk = std::tuple<const void*, int, int, int64_t, int64_t>;  // of which array, number, bytes
   std::vector<Chunk> chunks;
   chunks.reserve(segments.size());
   for (const CopySegment& segment : segments) {
-    if (segment.access.kind != Access::Kind::chunk) continue;
+    const Access& access = segment.access;
+    if (access.kind != Access::Kind::chunk && access.kind != Access::Kind::box) continue;
     const plan::ArrayRef& array = segment.input->array;
-    chunks.emplace_back(array.stored.get(), array.stage, array.output, segment.access.chunk,
-                        local::element_count(segment.access.chunk_shape) * local::itemsize(segment.dtype));
+    const Dims& held = access.kind == Access::Kind::chunk ? access.chunk_shape : access.cover_count;
+    chunks.emplace_back(array.stored.get(), array.stage, array.output, access.chunk,
+                        local::element_count(held) * local::itemsize(segment.dtype));
   }
   std::ranges::sort(chunks);
   chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
@@ -94,19 +96,25 @@ int64_t own_bytes(const std::vector<CopySegment>& segments) {
 }  // namespace
 
 std::vector<CopySegment> copy_segments(const std::vector<CopyRegion>& parts, const CopyRules& rules) {
-  if (!rules.visits && rules.room == 0) return segments_with(parts, rules.rank, rules.owners, OwnParts::packed);
-  std::vector<CopySegment> whole = segments_with(parts, rules.rank, rules.owners, OwnParts::whole);
+  if (!rules.visits && rules.room == 0) return segments_with(parts, rules, OwnParts::packed);
+  std::vector<CopySegment> whole = segments_with(parts, rules, OwnParts::whole);
   if (rules.visits) return whole;
-  int64_t held = own_bytes(whole);
+  int64_t held = held_bytes(whole);
   for (const CopyRegion& part : parts) held += part.box.elements() * local::itemsize(part.input->dtype);
   if (held <= rules.room) return whole;
-  return segments_with(parts, rules.rank, rules.owners, OwnParts::packed);
+  return segments_with(parts, rules, OwnParts::packed);
 }
 
 void lower_copies(Builder& builder, CopyRegions regions) {
   const plan::Stage& stage = builder.stage();
   const Grid& grid = stage.outputs[0].grid;
-  auto segments = [regions = std::move(regions), rules = builder.copy_rules()](int64_t chunk) {
+  CopyRules rules = builder.copy_rules();
+  if (builder.takes_shares()) {
+    for (const int64_t chunk : builder.owned())
+      for (const CopyRegion& part : regions(chunk))
+        rules.shares.add(part.input, part.input->map.region(part.box, part.input->shape.size()));
+  }
+  auto segments = [regions = std::move(regions), rules = std::move(rules)](int64_t chunk) {
     return copy_segments(regions(chunk), rules);
   };
   const int32_t number = builder.add_body<CopyBody>(stage.label, segments).first;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <random>
@@ -80,41 +81,97 @@ TEST(ChunkRegions, OfNothingAreNone) {
 }
 
 // Reads a region the way a task does: through offset and strides into the chunk, or into the packed box that arrived.
+void expect_region(const Grid& grid, const Region& region, const Access& access) {
+  const Region chunk = grid.chunk(access.chunk);
+  Region layout = chunk;
+  if (access.kind == Access::Kind::box) {
+    for (int d = 0; d < 2; ++d) {
+      EXPECT_LE(access.cover_start[d] + access.cover_count[d], chunk.count[d]);
+      layout.start[d] = chunk.start[d] + access.cover_start[d];
+      layout.count[d] = access.cover_count[d];
+    }
+  }
+  const std::vector<int64_t> memory = elements(grid.shape(), layout);
+  const std::vector<int64_t> expected = elements(grid.shape(), region);
+  for (int64_t i = 0; i < region.count[0]; ++i)
+    for (int64_t j = 0; j < region.count[1]; ++j) {
+      const int64_t at = access.offset + i * access.strides[0] + j * access.strides[1];
+      ASSERT_TRUE(at >= 0 && at < static_cast<int64_t>(memory.size()));
+      EXPECT_EQ(memory[static_cast<size_t>(at)], expected[static_cast<size_t>(i * region.count[1] + j)]);
+    }
+}
+
 TEST(Resolve, FindsEveryElementInOwnAndInReceivedChunks) {
   std::mt19937 random(11);
   const Grid grid = irregular();
-  const Dims shape = grid.shape();
   std::map<Access::Kind, int> seen;
   for (int trial = 0; trial < 2000; ++trial) {
-    const Region region = random_region(random, shape);
+    const Region region = random_region(random, grid.shape());
     const Access access = resolve(computed(), grid, 1, region, /*rank=*/0, Ownership(3));
     ++seen[access.kind];
     if (access.kind == Access::Kind::gather) {
       EXPECT_GT(chunk_regions(grid, region).size(), 1u);
       continue;
     }
-    const Region chunk = grid.chunk(access.chunk);
     EXPECT_EQ(access.kind == Access::Kind::chunk, Ownership(3).owner(access.chunk, grid.count()) == 0);
-    Region layout = chunk;
-    if (access.kind == Access::Kind::box) {
-      for (int d = 0; d < 2; ++d) {
-        EXPECT_LE(access.cover_start[d] + access.cover_count[d], chunk.count[d]);
-        layout.start[d] = chunk.start[d] + access.cover_start[d];
-        layout.count[d] = access.cover_count[d];
-      }
-    }
-    const std::vector<int64_t> memory = elements(shape, layout);
-    const std::vector<int64_t> expected = elements(shape, region);
-    for (int64_t i = 0; i < region.count[0]; ++i)
-      for (int64_t j = 0; j < region.count[1]; ++j) {
-        const int64_t at = access.offset + i * access.strides[0] + j * access.strides[1];
-        ASSERT_TRUE(at >= 0 && at < static_cast<int64_t>(memory.size()));
-        EXPECT_EQ(memory[static_cast<size_t>(at)], expected[static_cast<size_t>(i * region.count[1] + j)]);
-      }
+    expect_region(grid, region, access);
   }
   EXPECT_GT(seen[Access::Kind::chunk], 50);
   EXPECT_GT(seen[Access::Kind::box], 50);
   EXPECT_GT(seen[Access::Kind::gather], 50);
+}
+
+// Rows and columns of a box that a rank reads: of each chunk of another rank it fetches one part.
+TEST(Resolve, PartsOfAShareComeTogether) {
+  std::mt19937 random(12);
+  const Grid grid = irregular();
+  const plan::Input input{};
+  int fetched = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    Region share = random_region(random, grid.shape());
+    for (int d = 0; d < 2; ++d) {
+      share.start[d] = std::min(share.start[d], share.start[d] + (share.count[d] - 1) * share.step[d]);
+      share.step[d] = 1;
+    }
+    const int axis = trial % 2;
+    Shares shares;
+    std::vector<Region> parts;
+    for (int64_t i = 0; i < share.count[axis]; ++i) {
+      Region& part = parts.emplace_back(share);
+      part.start[axis] += i;
+      part.count[axis] = 1;
+      shares.add(&input, part);
+    }
+    shares.add(&input, Region::box(Dims{0, 0}, Dims{0, 5}));  // nothing
+    const Region* const box = shares.of(&input);
+    ASSERT_NE(box, nullptr);
+    EXPECT_EQ(*box, share);
+    std::map<int64_t, std::pair<Dims, Dims>> covers;  // of chunks
+    for (const Region& part : parts) {
+      for (const ChunkRegion& piece : chunk_regions(grid, part)) {
+        const Access access = resolve(computed(), grid, 1, piece, /*rank=*/0, Ownership(3), OwnParts::whole, box);
+        expect_region(grid, piece.region, access);
+        if (access.kind != Access::Kind::box) continue;
+        const std::pair<Dims, Dims> cover{access.cover_start, access.cover_count};
+        EXPECT_EQ(covers.emplace(access.chunk, cover).first->second, cover);
+        ++fetched;
+      }
+    }
+  }
+  EXPECT_GT(fetched, 300);
+}
+
+TEST(Resolve, SharesAreBoxesOfWhatIsRead) {
+  const plan::Input input{}, other{};
+  Shares shares;
+  EXPECT_EQ(shares.of(&input), nullptr);
+  shares.add(&input, Region::box(Dims{0, 0}, Dims{2, 3}));
+  shares.add(&other, {Dims{4, 0}, Dims{2, 3}, Dims{-1, 1}});
+  EXPECT_NE(shares.of(&input), nullptr);
+  EXPECT_EQ(shares.of(&other), nullptr);
+  // There is more in the box around both.
+  shares.add(&input, Region::box(Dims{2, 3}, Dims{2, 3}));
+  EXPECT_EQ(shares.of(&input), nullptr);
 }
 
 TEST(LinearBoxes, CoverARangeInOrder) {

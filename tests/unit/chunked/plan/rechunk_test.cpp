@@ -79,6 +79,14 @@ TEST(PlanRechunk, FarPartsAreFewWhereTheyAreDear) {
   const std::vector<Grid> grids = plan_rechunk({Kind::memory, slabs, {}}, turned, limits);
   ASSERT_EQ(grids.size(), 2u);
   EXPECT_LE(rechunk_stage({Kind::memory, grids[0], {}}, turned, 8).parts, 16 * 128);
+  // One rank has all parts itself, and a few fetch their shares of chunks.
+  for (const int ranks : {1, 2, 4}) {
+    limits.ranks = ranks;
+    EXPECT_EQ(plan_rechunk({Kind::memory, slabs, {}}, turned, limits), std::vector{turned}) << ranks;
+  }
+  limits.ranks = 64;
+  EXPECT_EQ(plan_rechunk({Kind::memory, slabs, {}}, turned, limits).size(), 2u);
+  limits.ranks = 0;
   // Parts of 4 MiB are moved once.
   const Grid few = rows(8192, 8192, 512), wide = columns(8192, 8192, 512);
   EXPECT_EQ(plan_rechunk({Kind::memory, few, {}}, wide, limits), std::vector{wide});
