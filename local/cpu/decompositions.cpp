@@ -284,6 +284,21 @@ void run_one(const Svd& task, int64_t p, const Pieces& sizes, const Work& work) 
     task.info[p] = gesdd<T>(svd_job(task), m, n, matrix<T>(task.a, p), m, values, u, m, vh, n, space, lwork, integers);
 }
 
+template <class T>
+char given_triangle(const Eigh& task) {
+  return task.triangle == Triangle::lower && !reads_upper<T> ? 'L' : 'U';
+}
+// Puts the numbers of a matrix of the task there.
+template <class T>
+T* with_triangle(const Eigh& task, int64_t p) {
+  const int64_t n = task.a.rows;
+  T* const a = matrix<T>(task.a, p);
+  if (task.triangle == Triangle::lower && reads_upper<T>)
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t i = j + 1; i < n; ++i) a[i * n + j] = a[j * n + i];
+  return a;
+}
+
 // Of a subset, by relatively robust representations or bisection: it makes vectors elsewhere than in the matrix.
 template <class T>
 struct SomeEigen {
@@ -296,7 +311,7 @@ struct SomeEigen {
       : n(narrow(task.a.rows)),
         job(task.vectors ? 'V' : 'N'),
         range(std::holds_alternative<ByIndex>(*task.subset) ? 'I' : 'V'),
-        triangle(task.triangle == Triangle::lower ? 'L' : 'U'),
+        triangle(given_triangle<T>(task)),
         most(most_of(*task.subset, task.a.rows)) {
     if (const auto* by_index = std::get_if<ByIndex>(&*task.subset)) {
       first = narrow(by_index->first + 1), last = narrow(by_index->last + 1);
@@ -332,7 +347,7 @@ Pieces some_pieces(const Eigh& task) {
 template <class T>
 void run_some(const Eigh& task, int64_t p, const Pieces& sizes, const Work& work) {
   const SomeEigen<T> some(task);
-  T* const a = matrix<T>(task.a, p);
+  T* const a = with_triangle<T>(task, p);
   const auto vectors = reinterpret_cast<T*>(work[0]);
   const auto supports = reinterpret_cast<lapack_int*>(work[2]);
   lapack_int found = 0;
@@ -349,7 +364,7 @@ template <class T>
 Pieces pieces(const Eigh& task) {
   if (task.subset) return some_pieces<T>(task);
   const lapack_int n = narrow(task.a.rows);
-  const char job = task.vectors ? 'V' : 'N', triangle = task.triangle == Triangle::lower ? 'L' : 'U';
+  const char job = task.vectors ? 'V' : 'N', triangle = given_triangle<T>(task);
   T answer(0);
   T* const null = nullptr;
   Real<T>* const values = nullptr;
@@ -367,17 +382,18 @@ template <class T>
 void run_one(const Eigh& task, int64_t p, const Pieces& sizes, const Work& work) {
   if (task.subset) return run_some<T>(task, p, sizes, work);
   const lapack_int n = narrow(task.a.rows), lwork = work_size(sizes[0], sizeof(T));
-  const char job = task.vectors ? 'V' : 'N', triangle = task.triangle == Triangle::lower ? 'L' : 'U';
+  const char job = task.vectors ? 'V' : 'N', triangle = given_triangle<T>(task);
   const auto values = static_cast<Real<T>*>(task.values) + p * n;
   const auto space = reinterpret_cast<T*>(work[0]);
   const auto integers = reinterpret_cast<lapack_int*>(work[2]);
   const lapack_int integer_count = work_size(sizes[2], sizeof(lapack_int));
   if constexpr (is_complex_v<T>)
     task.info[p] =
-        eigh<T>(job, triangle, n, matrix<T>(task.a, p), n, values, space, lwork, reinterpret_cast<Real<T>*>(work[1]),
-                work_size(sizes[1], sizeof(Real<T>)), integers, integer_count);
+        eigh<T>(job, triangle, n, with_triangle<T>(task, p), n, values, space, lwork,
+                reinterpret_cast<Real<T>*>(work[1]), work_size(sizes[1], sizeof(Real<T>)), integers, integer_count);
   else
-    task.info[p] = eigh<T>(job, triangle, n, matrix<T>(task.a, p), n, values, space, lwork, integers, integer_count);
+    task.info[p] =
+        eigh<T>(job, triangle, n, with_triangle<T>(task, p), n, values, space, lwork, integers, integer_count);
 }
 
 template <class T>

@@ -126,7 +126,8 @@ void eigh_typed(Triangle triangle, const MatrixView& a, void* values, const Matr
   lapack_int* int_work = reinterpret_cast<lapack_int*>(
       scratch += align_up(sizes.real_work * static_cast<int64_t>(sizeof(R)), kAllocationAlignment));
 
-  // The lower triangle, by columns.
+  // The lower triangle, by columns, or by rows, which is the upper one of a real matrix.
+  constexpr char kTriangle = reads_upper<T> ? 'U' : 'L';
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = j; i < n; ++i) {
       T value = triangle == Triangle::lower ? *at<T>(a, i, j) : *at<T>(a, j, i);
@@ -140,24 +141,24 @@ void eigh_typed(Triangle triangle, const MatrixView& a, void* values, const Matr
       if (!finite)
         throw InvalidArgument(fmt::format("eigh: the matrix holds NaN or infinity at ({}, {})",
                                           triangle == Triangle::lower ? i : j, triangle == Triangle::lower ? j : i));
-      matrix[j * n + i] = value;
+      matrix[reads_upper<T> ? i * n + j : j * n + i] = value;
     }
   }
   const lapack_int size = static_cast<lapack_int>(n), lwork = static_cast<lapack_int>(sizes.work),
                    lrwork = static_cast<lapack_int>(sizes.real_work), liwork = static_cast<lapack_int>(sizes.int_work);
   lapack_int status;
   if constexpr (std::is_same_v<T, float>)
-    status = LAPACKE_ssyevd_work(LAPACK_COL_MAJOR, 'V', 'L', size, matrix, size, static_cast<float*>(values), work,
-                                 lwork, int_work, liwork);
+    status = LAPACKE_ssyevd_work(LAPACK_COL_MAJOR, 'V', kTriangle, size, matrix, size, static_cast<float*>(values),
+                                 work, lwork, int_work, liwork);
   else if constexpr (std::is_same_v<T, double>)
-    status = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', size, matrix, size, static_cast<double*>(values), work,
-                                 lwork, int_work, liwork);
+    status = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', kTriangle, size, matrix, size, static_cast<double*>(values),
+                                 work, lwork, int_work, liwork);
   else if constexpr (std::is_same_v<T, std::complex<float>>)
-    status = LAPACKE_cheevd_work(LAPACK_COL_MAJOR, 'V', 'L', size, matrix, size, static_cast<float*>(values), work,
-                                 lwork, real_work, lrwork, int_work, liwork);
+    status = LAPACKE_cheevd_work(LAPACK_COL_MAJOR, 'V', kTriangle, size, matrix, size, static_cast<float*>(values),
+                                 work, lwork, real_work, lrwork, int_work, liwork);
   else
-    status = LAPACKE_zheevd_work(LAPACK_COL_MAJOR, 'V', 'L', size, matrix, size, static_cast<double*>(values), work,
-                                 lwork, real_work, lrwork, int_work, liwork);
+    status = LAPACKE_zheevd_work(LAPACK_COL_MAJOR, 'V', kTriangle, size, matrix, size, static_cast<double*>(values),
+                                 work, lwork, real_work, lrwork, int_work, liwork);
   static_cast<void>(real_work), static_cast<void>(lrwork);
   QUARRY_CHECK(status >= 0);
   if (status > 0) throw InvalidArgument("Eigenvalues did not converge");

@@ -31,6 +31,12 @@ struct real_of<std::complex<R>> {
 template <class T>
 using Real = typename real_of<T>::type;
 
+// Whether LAPACK reads the upper triangle of a symmetric matrix in place of the lower one: on CPUs with AVX-512,
+// OpenBLAS 0.3.21 (Debian 12) multiplies one of floats, of which it has the lower triangle (ssymv), also by zeros times
+// what an earlier call left in its memory, which may be NaN.
+template <class T>
+inline constexpr bool reads_upper = std::is_same_v<T, float>;
+
 // Threads to use for `units`; `threads` is ExecContext::threads.
 int slots_for(int64_t units, int threads);
 

@@ -288,7 +288,8 @@ TEST_P(LinalgOps, EighBesideNan) {
       for (const int64_t count : {1, 4}) {
         SCOPED_TRACE(fmt::format("{} {} of {}", name(dtype), count, n));
         const NdArray half = random({count, n, n}, dtype), a = half + adjoint(half);
-        const NdArray nan = ops::full({count, n, n}, NAN, dtype);
+        const NdArray nan = ops::full({count, n, n}, NAN, dtype), many = ops::full({300, 300}, NAN, dtype);
+        EXPECT_TRUE(std::isnan(largest(ops::matmul(many, many))));  // leaves NaN in the memory of libraries
         const NdArray below = ops::greater(ops::arange(n)[{full_slice, newaxis}], ops::arange(n));
         for (const char* triangle : {"L", "U"}) {
           const NdArray other = triangle[0] == 'L' ? ops::matrix_transpose(below) : below;
@@ -418,7 +419,7 @@ TEST_P(LinalgOps, LuAndItsSolutions) {
 TEST_P(LinalgOps, CholeskyOfStrips) {
   for (const DType dtype : kDTypes) {
     for (const int64_t n : {130, 321, 1000, 2047, 2500}) {
-      if (n > 1000 && GetParam() != DeviceKind::cuda) continue;
+      if (n > 321 && GetParam() != DeviceKind::cuda) continue;
       SCOPED_TRACE(fmt::format("{} of {}", name(dtype), n));
       const NdArray a = random({n, n}, dtype), scale = ops::eye(n, {}, 0, dtype) * Scalar(static_cast<double>(n));
       const NdArray positive = ops::matmul(a, adjoint(a)) + scale;
