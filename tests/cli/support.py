@@ -72,7 +72,7 @@ class CliTest(unittest.TestCase):
         command = [*(["prlimit", *limits] if limits else []), *command, *program]
         for further in beside or []:
             command += [":", "-n", "1", *(part for name, value in further.items() for part in ("-x", f"{name}={value}")), *program]
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **(env or {}))
+        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **(env or {})}
         return subprocess.Popen(
             command,
             cwd=self.dir,
