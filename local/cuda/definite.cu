@@ -113,9 +113,8 @@ void decompose_definite(const Cholesky& task, int64_t p, void* scratch, cublasHa
                               task.a.leading()};
   // U^H U = A is V V^H = A^T of V = U^T.
   const MatrixView a = task.triangle == Triangle::lower ? by_columns : transposed(by_columns);
-  with_number(task.dtype, [&]<class T>(T) {
-    Definite<T>(task.dtype, a, info, static_cast<int32_t*>(scratch), handle).run();
-  });
+  with_number(task.dtype,
+              [&]<class T>(T) { Definite<T>(task.dtype, a, info, static_cast<int32_t*>(scratch), handle).run(); });
 }
 
 }  // namespace quarry::local::cuda

@@ -1,8 +1,8 @@
 // One strip of columns of Cholesky's decomposition, with all rows below its diagonal: V of V V^H for a matrix of which
 // the lower triangle is read. A thread has a row in registers. The first threads of every block have the rows of the
-// diagonal, so that each block decomposes those again and no block waits for another; the other threads have rows below.
-// The columns go by groups: every thread decomposes the group's piece of the diagonal, which all have in shared memory,
-// solves by it for its own row, and subtracts products from the columns behind.
+// diagonal, so that each block decomposes those again and no block waits for another; the other threads have rows
+// below. The columns go by groups: every thread decomposes the group's piece of the diagonal, which all have in shared
+// memory, solves by it for its own row, and subtracts products from the columns behind.
 //
 // This is what products leave of larger matrices (definite.h).
 #pragma once
@@ -30,18 +30,18 @@ template <class T>
 struct DefiniteStrip {
   T* a;
   int64_t down, across;
-  int64_t rows;    // from the strip's first one on
-  int columns;     // at most kDefiniteColumns<T>
-  int64_t first;   // column, of the whole matrix, for info
-  int32_t* info;   // as LAPACK's potrf leaves it; 0 before the first strip
-  int32_t* blocks; // that have read the diagonal; 0 before
+  int64_t rows;     // from the strip's first one on
+  int columns;      // at most kDefiniteColumns<T>
+  int64_t first;    // column, of the whole matrix, for info
+  int32_t* info;    // as LAPACK's potrf leaves it; 0 before the first strip
+  int32_t* blocks;  // that have read the diagonal; 0 before
 };
 
 template <class T>
 struct DefiniteShared {
   static constexpr int kLine = kDefiniteColumns<T> + 16 / static_cast<int>(sizeof(T));
   static constexpr int kGroup = kDefiniteGroup<T>;
-  T rows[kDefiniteThreads * kLine];  // of the threads: as they were read, then as they are written
+  T rows[kDefiniteThreads * kLine];        // of the threads: as they were read, then as they are written
   T solved[kDefiniteColumns<T> * kGroup];  // the group's columns of the diagonal's rows
   T diagonal[kGroup * kGroup];             // the group's piece of it, before it is decomposed
   int is_last;                             // block that has read the diagonal

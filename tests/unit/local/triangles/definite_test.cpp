@@ -39,7 +39,8 @@ class Definite : public testing::Test {
     std::vector<Host> l(index(rows * columns));
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < std::min<int64_t>(i + 1, columns); ++j)
-        l[index(i * columns + j)] = i == j ? Host(2 + std::abs(random_number<Host>(random_))) : random_number<Host>(random_);
+        l[index(i * columns + j)] =
+            i == j ? Host(2 + std::abs(random_number<Host>(random_))) : random_number<Host>(random_);
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < std::min<int64_t>(i + 1, columns); ++j) {
         Host sum{};
