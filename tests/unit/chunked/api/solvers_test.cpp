@@ -15,7 +15,6 @@ namespace quarry::sparse::linalg {
 namespace {
 
 using local::NotSupported;
-using testing::cut;
 using ::testing::HasSubstr;
 using testing::random_matrix;
 
