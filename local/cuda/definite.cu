@@ -17,15 +17,29 @@ constexpr int64_t kTall = 2048;
 template <class T>
 class Definite {
  public:
-  Definite(DType dtype, const MatrixView& a, int32_t* info, int32_t* blocks, cublasHandle_t handle)
-      : dtype_(dtype), a_(a), info_(info), blocks_(blocks), handle_(handle) {
+  Definite(const Cholesky& task, int64_t p, void* scratch, cublasHandle_t handle)
+      : dtype_(task.dtype),
+        a_(lower_of(task.triangle, matrix_view(task.a, p, task.dtype))),
+        info_(task.info + p),
+        blocks_(static_cast<int32_t*>(scratch)),
+        handle_(handle) {
     QUARRY_CUDA_CALL(cublasGetStream(handle_, &stream_));
   }
 
-  void run() { decompose(0, a_.rows); }
+  void run() {
+    QUARRY_CUDA_CALL(cudaMemsetAsync(info_, 0, sizeof *info_, stream_));
+    QUARRY_CUDA_CALL(cudaMemsetAsync(blocks_, 0, static_cast<size_t>(scratch_bytes(a_.rows)), stream_));
+    decompose(0, a_.rows);
+  }
+  static int64_t scratch_bytes(int64_t n) { return divided_up(n, kWidth) * static_cast<int64_t>(sizeof(int32_t)); }
 
  private:
   static constexpr int64_t kWidth = kDefiniteColumns<T>;
+
+  // U^H U = A is V V^H = A^T of V = U^T.
+  static MatrixView lower_of(Triangle triangle, const MatrixView& a) {
+    return triangle == Triangle::lower ? a : transposed(a);
+  }
 
   // The matrix of rows and columns [begin, end). By halves of a whole number of strips.
   void decompose(int64_t begin, int64_t end) {
@@ -71,8 +85,8 @@ class Definite {
                                  begin,
                                  info_,
                                  blocks_ + begin / kWidth};
-    constexpr auto kBytes = static_cast<int>(sizeof(DefiniteShared<T>));
-    QUARRY_CUDA_CALL(cudaFuncSetAttribute(definite_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    constexpr size_t kBytes = sizeof(DefiniteShared<T>);
+    allow_launch_memory(reinterpret_cast<const void*>(definite_kernel<T>), kBytes);
     const int64_t blocks = std::max<int64_t>(divided_up(rows - end, kDefiniteRows<T>), 1);
     definite_kernel<T><<<static_cast<unsigned>(blocks), kDefiniteThreads, kBytes, stream_>>>(strip);
     check(cudaGetLastError(), "Cholesky's decomposition of a strip");
@@ -97,24 +111,11 @@ bool decomposes_by_strips(const Cholesky& task) {
 }
 
 int64_t definite_scratch_bytes(const Cholesky& task) {
-  return with_number(task.dtype, [&]<class T>(T) {
-    return divided_up(task.a.rows, kDefiniteColumns<T>) * static_cast<int64_t>(sizeof(int32_t));
-  });
+  return with_number(task.dtype, [&]<class T>(T) { return Definite<T>::scratch_bytes(task.a.rows); });
 }
 
 void decompose_definite(const Cholesky& task, int64_t p, void* scratch, cublasHandle_t handle) {
-  cudaStream_t stream = nullptr;
-  QUARRY_CUDA_CALL(cublasGetStream(handle, &stream));
-  int32_t* const info = task.info + p;
-  QUARRY_CUDA_CALL(cudaMemsetAsync(info, 0, sizeof *info, stream));
-  QUARRY_CUDA_CALL(cudaMemsetAsync(scratch, 0, static_cast<size_t>(definite_scratch_bytes(task)), stream));
-  const int64_t n = task.a.rows;
-  const MatrixView by_columns{static_cast<char*>(task.a.data) + p * task.a.elements() * itemsize(task.dtype), n, n, 1,
-                              task.a.leading()};
-  // U^H U = A is V V^H = A^T of V = U^T.
-  const MatrixView a = task.triangle == Triangle::lower ? by_columns : transposed(by_columns);
-  with_number(task.dtype,
-              [&]<class T>(T) { Definite<T>(task.dtype, a, info, static_cast<int32_t*>(scratch), handle).run(); });
+  with_number(task.dtype, [&]<class T>(T) { Definite<T>(task, p, scratch, handle).run(); });
 }
 
 }  // namespace quarry::local::cuda

@@ -4,6 +4,10 @@
 
 #include <cstdint>
 
+#ifdef __CUDACC__
+#include "quarry/local/cuda/check.h"
+#endif
+
 // The memory that a launch gives a block beside its own, and loops whose arrays are registers, or that stay
 // loops.
 #ifdef __CUDACC__
@@ -22,6 +26,14 @@ namespace {
 constexpr int kLanes = 32;
 
 #ifdef __CUDACC__
+// Before launches that give a block so much of that memory.
+inline void allow_launch_memory(const void* kernel, size_t bytes) {
+  constexpr size_t kWithoutAsking = 48 << 10;
+  if (bytes > kWithoutAsking)
+    QUARRY_CUDA_CALL(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+}
+
 // From global to shared memory, behind the back of the thread.
 template <class T>
 __device__ inline void copy_later(T* to, const T* from) {

@@ -67,6 +67,11 @@ int64_t leading_dimension(const MatrixView& m) {
 
 MatrixView transposed(const MatrixView& m) { return {m.data, m.columns, m.rows, m.column_stride, m.row_stride}; }
 
+MatrixView matrix_view(const MatrixStack& stack, int64_t p, DType dtype) {
+  return {static_cast<char*>(stack.data) + p * stack.elements() * itemsize(dtype), stack.rows, stack.columns, 1,
+          stack.leading()};
+}
+
 MatrixView part_of(const MatrixView& m, DType dtype, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   const int64_t elements = row * m.row_stride + column * m.column_stride;
   return {static_cast<char*>(m.data) + elements * itemsize(dtype), rows, columns, m.row_stride, m.column_stride};

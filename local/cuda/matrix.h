@@ -7,6 +7,7 @@
 
 #include "quarry/local/cuda/stream.h"
 #include "quarry/local/memory/scratch.h"
+#include "quarry/local/program/decompositions.h"
 #include "quarry/local/program/engine.h"
 #include "quarry/local/program/products.h"
 
@@ -20,6 +21,8 @@ bool is_row_major(const MatrixView& m);
 int64_t leading_dimension(const MatrixView& m);
 MatrixView transposed(const MatrixView& m);
 MatrixView part_of(const MatrixView& m, DType dtype, int64_t row, int64_t rows, int64_t column, int64_t columns);
+// Matrix p of a stack.
+MatrixView matrix_view(const MatrixStack& stack, int64_t p, DType dtype);
 // Throws InvalidArgument naming the matrix unless one stride is 1 and the other reaches past a line.
 void check_view(const MatrixView& m, const char* which);
 

@@ -23,8 +23,8 @@ void substitute_rows(const Triangular& task, int64_t begin, int64_t end, cudaStr
                             sign * b.row_stride,
                             b.column_stride,
                             task.b.columns};
-  constexpr auto kBytes = static_cast<int>(sizeof(TriangleShared<T>));
-  QUARRY_CUDA_CALL(cudaFuncSetAttribute(triangle_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  constexpr size_t kBytes = sizeof(TriangleShared<T>);
+  allow_launch_memory(reinterpret_cast<const void*>(triangle_kernel<T>), kBytes);
   const auto blocks = static_cast<unsigned>((task.b.columns + kLanes - 1) / kLanes);
   triangle_kernel<T><<<blocks, kTriangleThreads, kBytes, stream>>>(own);
   check(cudaGetLastError(), "solving by a triangle");
@@ -57,14 +57,12 @@ bool solves_by_products(const TriangularSolve& task) {
 }
 
 Triangular triangular(const TriangularSolve& task, int64_t p) {
-  const int64_t item = itemsize(task.dtype);
-  const auto view = [&](const MatrixStack& stack) {
-    return MatrixView{static_cast<char*>(stack.data) + p * stack.elements() * item, stack.rows, stack.columns, 1,
-                      stack.leading()};
-  };
-  Triangular result{task.dtype,         view(task.a),
-                    view(task.b),       task.triangle == Triangle::lower,
-                    task.unit_diagonal, task.op == MatrixOp::conjugate_transpose && is_complex(task.dtype)};
+  Triangular result{task.dtype,
+                    matrix_view(task.a, p, task.dtype),
+                    matrix_view(task.b, p, task.dtype),
+                    task.triangle == Triangle::lower,
+                    task.unit_diagonal,
+                    task.op == MatrixOp::conjugate_transpose && is_complex(task.dtype)};
   // x op(a) = b is op(a)^T x^T = b^T.
   if ((task.op == MatrixOp::none) == task.from_right) {
     result.m = transposed(result.m);

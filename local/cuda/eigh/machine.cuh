@@ -7,6 +7,7 @@
 
 #include "quarry/local/cuda/check.h"
 #include "quarry/local/cuda/eigh/reduction.cuh"
+#include "quarry/local/cuda/kernel_memory.cuh"
 #include "quarry/local/cuda/multiprocessors.h"
 
 namespace quarry::local::cuda {
@@ -26,7 +27,7 @@ class CudaMachine {
   }
   template <class... P, class... A>
   void launch(const char* what, void (*kernel)(P...), Extents blocks, int threads, size_t bytes, A... arguments) const {
-    allow(reinterpret_cast<const void*>(kernel), bytes);
+    allow_launch_memory(reinterpret_cast<const void*>(kernel), bytes);
     kernel<<<extent(blocks), static_cast<unsigned>(threads), bytes, stream_>>>(arguments...);
     check(cudaGetLastError(), what);
   }
@@ -34,7 +35,7 @@ class CudaMachine {
   template <class... P, class... A>
   void launch_together(const char* what, void (*kernel)(P...), Extents blocks, int threads, size_t bytes,
                        A... arguments) const {
-    allow(reinterpret_cast<const void*>(kernel), bytes);
+    allow_launch_memory(reinterpret_cast<const void*>(kernel), bytes);
     std::tuple<P...> values{arguments...};
     std::apply(
         [&](auto&... each) {
@@ -64,12 +65,6 @@ class CudaMachine {
  private:
   static dim3 extent(Extents blocks) { return {static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y)}; }
   static cublasOperation_t named(MatrixOp op) { return op == MatrixOp::none ? CUBLAS_OP_N : CUBLAS_OP_T; }
-  static void allow(const void* kernel, size_t bytes) {
-    constexpr size_t kWithoutAsking = 48 << 10;
-    if (bytes > kWithoutAsking)
-      QUARRY_CUDA_CALL(
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-  }
 
   cublasHandle_t blas_;
   cudaStream_t stream_;
