@@ -39,6 +39,7 @@ enum class OwnParts : uint8_t {
 };
 // How the chunks of an array are dealt out.
 const Owners& owners_of(const plan::ArrayRef& array);
+
 // The chunks of `grid` that a region touches, each with the part of the region in it: `offset` is its place in the
 // region (in region coordinates).
 struct ChunkRegion {

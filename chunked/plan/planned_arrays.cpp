@@ -290,8 +290,8 @@ std::vector<Grid> PlannedArrays::stages_to(const Input& input, const Grid& grid)
     limits.own_part_bytes = 96 << 10;
     limits.own_cost = 0.25;
     // Where a task's copies may hold all that a rank reads, of its own and of others (exec::CopyRules).
-    const int64_t held = options_.ranks == 0 ? bytes : bytes / options_.ranks * std::min(options_.ranks, 2);
-    if (held <= of_tasks) limits.ranks = options_.ranks;
+    const int ranks = options_.ranks;
+    if (ranks > 0 && bytes / ranks * std::min(ranks, 2) <= of_tasks) limits.ranks = ranks;
   }
   return plan_rechunk(source, grid, limits);
 }

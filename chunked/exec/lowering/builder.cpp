@@ -241,11 +241,11 @@ BlockId Builder::gather(const plan::Input& input, const Region& region) {
   const Region box = Region::box(Dims::filled(region.ndim()), region.count);
   const int64_t itemsize = local::itemsize(input.dtype);
   CopyRules rules = copy_rules();
+  if (rules.room > 0) result_->grouped = true;
   if (const Region* share = shares_.of(&input)) rules.shares.add(gathered.get(), *share);
   auto segments = [gathered, box, itemsize, rules = std::move(rules)](int64_t) {
     return copy_segments({{gathered.get(), box, 0, local::contiguous_strides(box.count, itemsize)}}, rules);
   };
-  if (copy_rules().room > 0) result_->grouped = true;
   const std::vector<CopySegment> now = segments(0);
   std::vector<BlockId> inputs;
   inputs.reserve(now.size());

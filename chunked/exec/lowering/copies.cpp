@@ -109,6 +109,7 @@ void lower_copies(Builder& builder, CopyRegions regions) {
   const plan::Stage& stage = builder.stage();
   const Grid& grid = stage.outputs[0].grid;
   CopyRules rules = builder.copy_rules();
+  if (rules.room > 0) builder.result().grouped = true;
   if (builder.takes_shares()) {
     for (const int64_t chunk : builder.owned())
       for (const CopyRegion& part : regions(chunk))
@@ -118,7 +119,6 @@ void lower_copies(Builder& builder, CopyRegions regions) {
     return copy_segments(regions(chunk), rules);
   };
   const int32_t number = builder.add_body<CopyBody>(stage.label, segments).first;
-  if (builder.copy_rules().room > 0) builder.result().grouped = true;
   std::vector<CopySegment> before;
   Builder::Cost cost;
   std::vector<scheduler::BlockId> inputs;
