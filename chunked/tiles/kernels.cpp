@@ -313,8 +313,8 @@ bool qr_by_products(const NdArray& part, const NdArray& t, const NdArray& v) {
 }
 
 // T of H_1 ... H_k = I - V T V^H by its inverse: T^-1 + T^-H = V^H V (Puglisi 1992, "Modification of the Householder
-// method based on the compact WY representation"), so above its diagonal T^-1 is V^H V, on it 1 / tau. A tau of 0, no
-// reflection, is infinity there, and a row and a column of zeros in T.
+// method based on the compact WY representation"), so above its diagonal T^-1 is V^H V, on it 1 / tau. A tau of 0 is no
+// reflection: its column of V is zero, so that any number may be on the diagonal.
 void qr_by_reflections(const NdArray& part, const MatrixView& columns, const NdArray& t, const NdArray& v) {
   const DType dtype = part.dtype();
   const int64_t count = v.shape()[0];
@@ -325,12 +325,15 @@ void qr_by_reflections(const NdArray& part, const MatrixView& columns, const NdA
   v.assign(part[{pivots, every}]);
   local::linalg::keep_triangle(v, Triangle::upper, /*unit_diagonal=*/true);
   local::linalg::keep_triangle(part, Triangle::lower);
+  const NdArray is_none = local::apply("equal"_op, {tau, 0});
+  v.assign(local::apply("where"_op, {is_none.reshape({count, 1}), 0, v}));
   NdArray inverse({count, count}, dtype);
   const MatrixView by_columns = transposed(view_of(inverse)), all = transposed(view_of(v));
   multiply(dtype, 1, all, MatrixOp::conjugate_transpose, all, MatrixOp::none, 0, by_columns);
   const NdArray diagonal = local::linalg::identities({}, count, count, dtype);
   const NdArray is_above = local::apply("equal"_op, {diagonal, 0});
-  inverse.assign(local::apply("where"_op, {is_above, inverse, local::apply("divide"_op, {1., tau})}));
+  const NdArray reciprocals = local::apply("divide"_op, {1., local::apply("where"_op, {is_none, 1, tau})});
+  inverse.assign(local::apply("where"_op, {is_above, inverse, reciprocals}));
   t.assign(diagonal);
   solve(dtype, Triangle::upper, MatrixOp::none, /*unit_diagonal=*/false, by_columns, transposed(view_of(t)));
 }

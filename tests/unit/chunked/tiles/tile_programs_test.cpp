@@ -232,6 +232,15 @@ TEST_P(TileErrors, HilbertGradedAndDependentMatrices) {
     const auto [p, l, u] = linalg::lu(testing::cut(a));
     testing::expect_small(local::matmul(p.to_host(), local::matmul(l.to_host(), u.to_host())) - a, a, "A - P L U");
   }
+  // Without any reflection, and with one alone.
+  for (const DType dtype : {DType::float32, DType::complex64, DType::float64, DType::complex128}) {
+    for (const local::NdArray& a : {local::zeros(Dims{n, 9}, dtype), local::ones(Dims{n, 9}, dtype)}) {
+      const auto [q, r] = linalg::qr(testing::cut(a), linalg::complete);
+      const local::NdArray qs = q.to_host();
+      testing::expect_small(local::matmul(qs, r.to_host()) - a, local::ones(a.shape(), dtype), "A - Q R");
+      testing::expect_small(local::matmul(testing::adjoint(qs), qs) - local::eye(n), local::eye(n), "I - Q^H Q");
+    }
+  }
   const auto [q, r] = linalg::qr(testing::cut(local::concatenate(
       {dependent, dependent, hilbert, graded, graded, graded})(local::full_slice, local::Slice{0, 33, 4})));
   const local::NdArray qs = q.to_host();
