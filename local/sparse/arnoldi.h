@@ -60,7 +60,8 @@ typename V::EigenResult eigs(const typename V::Operator& a, int64_t k, const typ
   typename V::Basis basis(space + 1, start);
   basis.set(0, V::scaled(like, 1 / first));
   Small h(space, space);
-  int64_t begin = 0;
+  int64_t begin = 0, converged = 0;
+  double worst = 0;
   for (int64_t iteration = 0; iteration < std::max<int64_t>(1, maxiter); ++iteration) {
     double length = 0;
     for (int64_t j = begin; j < space; ++j) {
@@ -86,14 +87,20 @@ typename V::EigenResult eigs(const typename V::Operator& a, int64_t k, const typ
     const EigenGroups groups = grouped(schur.form, real, which);
     reorder(schur, groups.order);
     const double least = std::pow(epsilon(dtype), 2.0 / 3);
+    double norm = 0;
+    for (const Complex& value : groups.values) norm = std::max(norm, std::abs(value));
+    const auto residual = [&](int64_t i) { return length * std::abs(schur.vectors.at(space - 1, i)); };
+    // Values are not known better than to the norm's last bits.
     const auto is_converged = [&](int64_t i) {
-      const double residual = length * std::abs(schur.vectors.at(space - 1, i));
-      return residual <= tol * std::max(least, std::abs(groups.values[static_cast<size_t>(i)]));
+      const double value = std::abs(groups.values[static_cast<size_t>(i)]);
+      return residual(i) <= std::max(tol * std::max(least, value), epsilon(dtype) * norm);
     };
     // One more where the last one is half a pair.
     const int64_t found = groups.whole(k, space);
-    int64_t converged = 0;
+    converged = 0;
     while (converged < found && is_converged(converged)) ++converged;
+    worst = 0;
+    for (int64_t i = converged; i < found; ++i) worst = std::max(worst, residual(i));
     if (converged == found || space == n) {
       const std::vector<Complex> values(groups.values.begin(), groups.values.begin() + found);
       typename V::EigenResult result{V::complex_values(values, start), V::empty({n, 0}, start)};
@@ -128,7 +135,7 @@ typename V::EigenResult eigs(const typename V::Operator& a, int64_t k, const typ
     }
     begin = keep;
   }
-  throw LinAlgError(fmt::format("eigs: no convergence to {} eigenvalues within {} restarts", k, maxiter));
+  throw LinAlgError(no_convergence("eigs", converged, k, maxiter, worst));
 }
 
 }  // namespace quarry::local::sparse::krylov

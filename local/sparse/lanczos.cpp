@@ -28,6 +28,12 @@ void check_which(std::string_view which) {
   throw InvalidArgument(fmt::format("which: '{}' is none of 'LM', 'SM', 'LA', 'SA', 'BE'", which));
 }
 
+std::string no_convergence(const char* function, int64_t converged, int64_t wanted, int64_t restarts, double residual) {
+  return fmt::format(
+      "{}: no convergence within {} restarts: {} of {} values are found; the largest residual of the others is {:.3g}",
+      function, restarts, converged, wanted, residual);
+}
+
 std::vector<Complex> Small::column(int64_t j) const {
   std::vector<Complex> result;
   for (int64_t i = 0; i < rows(); ++i) result.push_back(at(i, j));

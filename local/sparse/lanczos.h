@@ -5,6 +5,7 @@
 
 #include <numeric>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -25,6 +26,9 @@ inline DType eigen_dtype(DType dtype) {
 std::vector<int64_t> wanted(const std::vector<double>& values, int64_t k, std::string_view which);
 // Throws InvalidArgument for another `which` than LM, SM, LA, SA, BE.
 void check_which(std::string_view which);
+
+// What methods say that restart.
+std::string no_convergence(const char* function, int64_t converged, int64_t wanted, int64_t restarts, double residual);
 
 // Small matrices on the host, in rows.
 class Small {
@@ -108,6 +112,13 @@ class Lanczos {
     }
   }
 
+  // The space becomes that of Ritz vectors that are invariant, and a random direction: number `number`.
+  void restart_beside(const std::vector<double>& values, const Small& coefficients, const std::vector<int64_t>& keep,
+                      int64_t number) {
+    restart(values, coefficients, keep, /*length=*/0);
+    basis_.append(std::ssize(keep), V::random(like_, number));
+  }
+
   Vector vectors(const Small& coefficients) const { return basis_.columns(coefficients); }
 
  private:
@@ -118,10 +129,20 @@ class Lanczos {
   Small projected_;
 };
 
+// How far values are from each other in the order of `which`.
+inline double distance(double a, double b, std::string_view which) {
+  const bool by_size = which == "LM" || which == "SM";
+  return by_size ? std::abs(std::abs(a) - std::abs(b)) : std::abs(a - b);
+}
+
 // `start`: none: V's random vector of so many elements.
+//
+// From one vector Lanczos's method finds one vector of a repeated eigenvalue, and others by rounding errors alone. So
+// when k values have converged, the space goes on beside their vectors in a random direction until the next best value
+// is known not to be among the k best ones; where it is, once more.
 template <class V>
 typename V::EigenResult eigsh(const typename V::Operator& a, int64_t k, const typename V::EigenOptions& options,
-                              std::string_view which) {
+                              std::string_view which, const char* function = "eigsh") {
   using Vector = typename V::Vector;
   const int64_t n = a.shape()[0];
   if (a.shape()[0] != a.shape()[1])
@@ -137,32 +158,62 @@ typename V::EigenResult eigsh(const typename V::Operator& a, int64_t k, const ty
   const DType dtype = eigen_dtype(a.dtype());
   const Vector start = options.v0 ? V::left_vector(a, *options.v0, dtype) : V::random_left(a, dtype);
   const double tol = options.tol > 0 ? options.tol : epsilon(dtype);
-  const int64_t maxiter = options.maxiter.value_or(10 * n);
+  const int64_t maxiter = std::max<int64_t>(options.maxiter.value_or(10 * n), 1);
   Lanczos<V> lanczos(a, space, start);
-  int64_t begin = 0;
-  for (int64_t iteration = 0; iteration < std::max<int64_t>(1, maxiter); ++iteration) {
+  std::vector<double> known;  // values that have converged, before the space went on beside them
+  int64_t begin = 0, directions = 0, converged = 0;
+  double worst = 0;
+  const auto most = [&] { return known.empty() ? maxiter : 2 * maxiter; };
+  for (int64_t iteration = 0; iteration < most(); ++iteration) {
     const double length = lanczos.extend(begin);
     const auto ritz = lanczos.ritz();
     const std::vector<double>& values = ritz.first;
+    const auto value = [&](int64_t i) { return values[static_cast<size_t>(i)]; };
+    const auto residual = [&](int64_t i) { return length * std::abs(ritz.second.at(space - 1, i)); };
+    // Ritz values are not known better than to the norm's last bits.
+    const double least = std::pow(epsilon(dtype), 2.0 / 3);
+    const double floor = epsilon(dtype) * std::max(std::abs(values.front()), std::abs(values.back()));
+    const auto bound = [&](int64_t i) { return std::max(tol * std::max(least, std::abs(value(i))), floor); };
     const std::vector<int64_t> best = wanted(values, k, which);
-    const double scale = std::pow(epsilon(dtype), 2.0 / 3);
-    const auto converged = std::count_if(best.begin(), best.end(), [&](int64_t i) {
-      const double residual = length * std::abs(ritz.second.at(space - 1, i));
-      return residual <= tol * std::max(scale, std::abs(values[static_cast<size_t>(i)]));
-    });
-    if (converged == k || space == n) {
+    converged = std::count_if(best.begin(), best.end(), [&](int64_t i) { return residual(i) <= bound(i); });
+    worst = 0;
+    for (const int64_t i : best) worst = std::max(worst, residual(i));
+
+    bool is_complete = space == n;
+    if (converged == k && !is_complete && !known.empty()) {
+      // The best one beside them has converged too, or is told apart from all of them.
+      std::vector<int64_t> beside = wanted(values, k + 1, which);
+      std::erase_if(beside, [&](int64_t i) { return std::ranges::find(best, i) != best.end(); });
+      const int64_t next = beside.front();
+      is_complete = residual(next) <= bound(next) || std::ranges::all_of(best, [&](int64_t i) {
+                      return 2 * residual(next) < distance(value(i), value(next), which);
+                    });
+      const bool is_news = !std::ranges::equal(
+          known, best, [&](double before, int64_t i) { return std::abs(before - value(i)) <= 2 * bound(i); });
+      if (is_complete && is_news && directions < k && iteration < maxiter) {
+        is_complete = false;
+        known.clear();
+      }
+    }
+    if (is_complete || (iteration >= maxiter && converged == k)) {
       std::vector<double> found;
-      for (const int64_t i : best) found.push_back(values[static_cast<size_t>(i)]);
+      for (const int64_t i : best) found.push_back(value(i));
       typename V::EigenResult result{V::values(found, start), V::empty({n, 0}, start)};
       if (options.return_eigenvectors) result.vectors = lanczos.vectors(ritz.second.picked(best));
       return result;
+    }
+    if (converged == k && known.empty()) {
+      for (const int64_t i : best) known.push_back(value(i));
+      lanczos.restart_beside(values, ritz.second, best, space + directions++);
+      begin = k;
+      continue;
     }
     // What has converged makes room for more: this keeps the space from standing still.
     const int64_t keep = std::min(k + converged / 2 + (space - k) / 2, space - 1);
     lanczos.restart(values, ritz.second, wanted(values, keep, which), length);
     begin = keep;
   }
-  throw LinAlgError(fmt::format("eigsh: no convergence to {} eigenvalues within {} restarts", k, maxiter));
+  throw LinAlgError(no_convergence(function, converged, k, maxiter, worst));
 }
 
 // By eigsh() of the smaller of a^H a and a a^H.
@@ -191,7 +242,7 @@ typename V::SvdsResult svds(const typename V::Operator& given, int64_t k, const 
   } else {
     const typename V::Operator gram(
         {least, least}, [&](const Vector& x) { return a.rmatvec(a.matvec(x)); }, {}, dtype);
-    v = eigsh<V>(gram, k, eigen, options.which == "LM" ? "LA" : "SA").vectors;
+    v = eigsh<V>(gram, k, eigen, options.which == "LM" ? "LA" : "SA", "svds").vectors;
   }
   // a v = u s: the singular values and left vectors of the image, orthogonalised once more.
   Vector image = V::of_dtype(a.matmat(v), dtype);
