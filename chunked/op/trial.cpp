@@ -1,5 +1,6 @@
 #include "quarry/chunked/op/trial.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "quarry/local/base/error.h"
@@ -13,8 +14,8 @@ int64_t tried_peak_bytes(const LocalFunction& function, std::span<const ArraySpe
   std::vector<local::ArraySpec> specs;
   for (const ArraySpec& argument : arguments) specs.push_back({argument.shape, argument.dtype});
   try {
-    const int64_t bytes = local::trial(function, specs, kind).peak_bytes;
-    return bytes + bytes / 4 + kSmall;
+    const local::Trial tried = local::trial(function, specs, kind);
+    return std::max(tried.extent_bytes, tried.peak_bytes + tried.peak_bytes / 4) + kSmall;
   } catch (const local::NeedsValue&) {
   } catch (const local::DeviceError&) {  // its libraries are not here
   }

@@ -20,6 +20,7 @@ Trial trial(const TrialFunction& function, std::span<const ArraySpec> arguments,
     for (const NdArray& array : function(given)) result.results.push_back({array.shape(), array.dtype()});
   }
   result.peak_bytes = counted.peak_bytes();
+  result.extent_bytes = counted.extent_bytes();
   result.allocations = counted.allocations();
   return result;
 }

@@ -17,8 +17,9 @@ struct ArraySpec {
 
 struct Trial {
   std::vector<ArraySpec> results;
-  int64_t peak_bytes = 0;   // most that the function's own arrays and scratch take together; not its arguments
-  int64_t allocations = 0;  // of arrays and scratch
+  int64_t peak_bytes = 0;    // most that the function's own arrays and scratch take together; not its arguments
+  int64_t extent_bytes = 0;  // of a piece of memory that holds them, each at the lowest place that has room
+  int64_t allocations = 0;   // of arrays and scratch
 };
 
 using TrialFunction = std::function<std::vector<NdArray>(std::span<const NdArray>)>;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <optional>
 
 #include "quarry/local/base/error.h"
 
@@ -11,10 +11,9 @@ namespace quarry::exec {
 
 using local::rounded_allocation;
 
-ScratchPool::ScratchPool(const local::ExecContext& context, int64_t bytes) : context_(context), bytes_(bytes) {
-  if (bytes_ == 0) return;
-  data_ = static_cast<char*>(context_.memory->allocate(bytes_, context_.stream));
-  free_.emplace(0, bytes_);
+ScratchPool::ScratchPool(const local::ExecContext& context, int64_t bytes)
+    : context_(context), bytes_(bytes), places_(bytes) {
+  if (bytes_ > 0) data_ = static_cast<char*>(context_.memory->allocate(bytes_, context_.stream));
 }
 
 ScratchPool::~ScratchPool() {
@@ -24,37 +23,21 @@ ScratchPool::~ScratchPool() {
 void* ScratchPool::allocate(int64_t bytes, local::DeviceStream* /*stream*/) {
   const int64_t wanted = rounded_allocation(bytes);
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find_if(free_, [&](const auto& piece) { return piece.second >= wanted; });
-  if (found == free_.end()) {
+  const std::optional<int64_t> offset = places_.take(wanted);
+  if (!offset) {
     throw local::OutOfMemory(fmt::format(
         "asked for {} bytes more while {} of the {} bytes that its task reserved are in use", bytes, used_, bytes_));
   }
-  const auto [offset, size] = *found;
-  free_.erase(found);
-  if (size > wanted) free_.emplace(offset + wanted, size - wanted);
   used_ += wanted;
   peak_ = std::max(peak_, used_);
-  return data_ + offset;
+  return data_ + *offset;
 }
 
 void ScratchPool::deallocate(void* data, int64_t bytes, local::DeviceStream* /*stream*/) noexcept {
   const std::lock_guard lock(mutex_);
-  int64_t offset = static_cast<char*>(data) - data_;
-  int64_t size = rounded_allocation(bytes);
+  const int64_t size = rounded_allocation(bytes);
   used_ -= size;
-  auto next = free_.lower_bound(offset);
-  if (next != free_.end() && next->first == offset + size) {
-    size += next->second;
-    next = free_.erase(next);
-  }
-  if (next != free_.begin()) {
-    const auto before = std::prev(next);
-    if (before->first + before->second == offset) {
-      before->second += size;
-      return;
-    }
-  }
-  free_.emplace(offset, size);
+  places_.give_back(static_cast<char*>(data) - data_, size);
 }
 
 }  // namespace quarry::exec

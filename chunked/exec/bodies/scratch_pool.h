@@ -1,11 +1,11 @@
 // The scratch of one task as a memory resource for functions of local arrays.
 #pragma once
 
-#include <map>
 #include <mutex>
 
 #include "quarry/local/device/device.h"
 #include "quarry/local/memory/exec_context.h"
+#include "quarry/local/memory/first_fit.h"
 #include "quarry/local/memory/memory_resource.h"
 
 namespace quarry::exec {
@@ -36,7 +36,7 @@ class ScratchPool final : public local::MemoryResource {
   const int64_t bytes_;
   char* data_ = nullptr;
   std::mutex mutex_;
-  std::map<int64_t, int64_t> free_;  // offset -> bytes
+  local::FirstFit places_;
   int64_t used_ = 0, peak_ = 0;
 };
 

@@ -230,6 +230,9 @@ TEST(MatricesInLittleMemory, TakeWhatTheirTrialSaid) {
     expect_close(linalg::svd(a).S, local::linalg::svdvals(x));
     expect_close(linalg::svd(a, true, false).S, local::linalg::svdvals(x));
     expect_close(linalg::cond(spd, "nuc"), local::linalg::cond(one, "nuc"), 1e-6);
+    expect_close(linalg::cond(spd, "fro"), local::linalg::cond(one, "fro"), 1e-6);
+    const NdArray tall = numbers({40 * n + 1, n});  // in pieces that leave gaps
+    expect_close(linalg::pinv(Array::from_local(tall)), local::linalg::pinv(tall), 1e-6);
     expect_close(linalg::pinv(spd), local::linalg::pinv(one), 1e-6);
     expect_close(linalg::slogdet(a).logabsdet, local::linalg::slogdet(x).logabsdet, 1e-8);
     expect_close(linalg::qr(a, linalg::r_only), local::linalg::qr(x, local::linalg::r_only), 1e-8);

@@ -12,6 +12,7 @@
 #include "quarry/local/local.h"
 #include "quarry/local/memory/adaptors.h"
 #include "quarry/local/memory/allocation_count.h"
+#include "quarry/local/memory/scratch.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/program/sparse.h"
 #include "tests/support/on_devices.h"
@@ -56,6 +57,23 @@ void expect_alike(const std::string& what, const TrialFunction& function, const 
 
 constexpr DType kDTypes[] = {DType::bool_,   DType::int32,   DType::uint64,    DType::float16,
                              DType::float32, DType::float64, DType::complex64, DType::complex128};
+
+// What is given back between two pieces does not hold a larger one.
+TEST(Trials, ExtentsCountGaps) {
+  const auto pieces = [](std::span<const NdArray> given) {
+    const int64_t bytes = given[0].nbytes();
+    const ExecContext context = context_for(given[0].device());
+    const Scratch first(bytes, context);
+    auto gap = std::make_unique<Scratch>(bytes, context);
+    const Scratch second(bytes, context);
+    gap.reset();
+    const Scratch larger(2 * bytes, context);
+    return Results{};
+  };
+  const Trial tried = trial(pieces, {{{{1024}, DType::float64}}});
+  EXPECT_EQ(tried.peak_bytes, 4 * 8192);
+  EXPECT_EQ(tried.extent_bytes, 5 * 8192);
+}
 
 TEST(Trials, UfuncsAreAsTheCpus) {
   int tried = 0;
