@@ -75,6 +75,8 @@ NodePtr push(const NodePtr& arg, int axis);
 NodePtr true_counts(const NodePtr& mask);
 // What a 1-d mask with the chunks of that axis selects; `counts` as true_counts() gives them.
 NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<const int64_t> counts);
+// What its tasks take for each element of a chunk.
+int64_t selected_bytes(local::DType dtype, int ndim);
 // The positions (int64) where a 1-d mask is true.
 NodePtr true_positions(const NodePtr& mask, std::span<const int64_t> counts);
 // Elements at positions inside the axis, in that order. A task holds a chunk of the result, what it takes
@@ -90,6 +92,8 @@ NodePtr of_lines(const std::string& name, uint64_t identity, local::DType result
                  const std::vector<NodePtr>& args);
 // What the task for one line takes, whose arguments and result have so many bytes and elements.
 int64_t line_task_bytes(int64_t bytes, int64_t elements = 0);
+// The same for each element of long lines, whose argument and result have so many bytes.
+int64_t line_bytes(int64_t item_bytes);
 
 // States of chunks along an axis, several arrays of them with as many chunks, become one chunk of it, level by level: a
 // task holds some neighbours and what they become (merge.cpp).
@@ -110,6 +114,8 @@ std::vector<NodePtr> merged(const Merge& merge, std::vector<NodePtr> states);
 // The k greatest or smallest elements of every line, k > 0 and at most their length, in ascending order, and their
 // positions where those are wanted. Of equal elements, later ones count as greater (top.cpp).
 std::vector<NodePtr> ends_of_lines(const NodePtr& arg, int axis, int64_t k, bool greatest, bool positions);
+// What a task of that has for each element of a chunk.
+int64_t ends_bytes(local::DType dtype);
 
 // Distinct elements of a 1-d array, or distinct rows of a 2-d array whose rows are not cut; not empty (distinct.cpp).
 struct DistinctWanted {

@@ -6,6 +6,7 @@
 
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/algo/sort.h"
 #include "quarry/chunked/algo/states.h"
 #include "quarry/chunked/op/operator.h"
 #include "quarry/local/ndarray/launch.h"
@@ -26,7 +27,11 @@ namespace ops = local::ops;
 using local::DType;
 using local::NdArray;
 
-constexpr int64_t kPositionBytes = 3 * sizeof(int64_t) / 2;  // of what is on the way, for every element
+// Of what is on the way, for every element.
+int64_t bytes_on_the_way(DType dtype) {
+  constexpr int64_t kPositions = 3 * sizeof(int64_t) / 2;
+  return kPositions + bytes_beside_sorted(dtype);
+}
 
 NdArray rows_of(const NdArray& array, int64_t start, int64_t count) {
   return local::arrange::part(array, 0, start, count);
@@ -72,7 +77,7 @@ MapSpec chunks_spec(const NodePtr& arg, const DistinctWanted& wanted, int64_t mo
   MapSpec spec;
   spec.name = "unique";
   spec.identity = op::Hash().add(wanted.index).add(wanted.counts).add(wanted.equal_nan).add(most).value;
-  spec.bytes_per_element = kPositionBytes;
+  spec.bytes_per_element = bytes_on_the_way(arg->dtype);
   std::vector<Along> along;
   for (int d = 0; d < arg->grid.ndim(); ++d) along.push_back(Along::following(d, arg->grid.axis(d)));
   spec.along = {std::move(along)};
@@ -138,7 +143,7 @@ int64_t distinct_bytes(DType dtype, int64_t width, const DistinctWanted& wanted)
   const int64_t positions = (wanted.index ? 1 : 0) + (wanted.counts ? 1 : 0);
   const int64_t bytes = width * local::itemsize(dtype) + positions * static_cast<int64_t>(sizeof(int64_t));
   const int64_t scratch = op::estimated_peak_bytes(bytes) - op::estimated_peak_bytes(0);
-  return kStates * (bytes + scratch + (width + positions) * kPositionBytes);
+  return kStates * (bytes + scratch + (width + positions) * bytes_on_the_way(dtype));
 }
 
 std::vector<NodePtr> distinct(const NodePtr& arg, const DistinctWanted& wanted, int64_t most, int64_t together) {
@@ -156,7 +161,7 @@ std::vector<NodePtr> distinct(const NodePtr& arg, const DistinctWanted& wanted, 
   merge.name = "unique merge";
   merge.identity = chunks.identity;
   merge.most = together;
-  merge.bytes_per_element = kPositionBytes;
+  merge.bytes_per_element = chunks.bytes_per_element;
   const size_t last = chunks.outputs.size() - 1;
   merge.extent = [most, last](size_t state, int64_t extent) {
     return state == last ? int64_t{1} : std::min(extent, most);
@@ -192,7 +197,7 @@ NodePtr places_of(const NodePtr& arg, const NodePtr& values, const NodePtr& firs
     table.name = "unique NaN";
     table.along = {whole(values), whole(first)};
     table.outputs = {{{known}, DType::int64, one}, {{known}, DType::int64, one}};
-    table.bytes_per_element = kPositionBytes;
+    table.bytes_per_element = bytes_on_the_way(DType::int64);
     table.function = [](std::span<const NdArray> arrays, const ChunkPlace&) {
       const NdArray position = local::apply("where"_op, {is_missing(arrays[0]), arrays[1], -1});
       const NdArray order = ops::argsort(position);
@@ -206,7 +211,7 @@ NodePtr places_of(const NodePtr& arg, const NodePtr& values, const NodePtr& firs
   for (const NodePtr& node : args) spec.along.push_back(whole(node));
   spec.along[0][0] = Along::following(0, cuts);
   spec.outputs = {{{cuts.extent()}, DType::int64, Grid({cuts}), arg->chosen_grid}};
-  spec.bytes_per_element = kPositionBytes;
+  spec.bytes_per_element = bytes_on_the_way(arg->dtype);
   spec.function = [known](std::span<const NdArray> arrays, const ChunkPlace& place) {
     const NdArray &rows = arrays[0], &all = arrays[1];
     NdArray number = rows.ndim() > 1 ? row_numbers(rows, all)
@@ -230,7 +235,8 @@ std::vector<NodePtr> counted_call(const std::string& name, const std::vector<Nod
   for (const NodePtr& arg : args) spec.along.emplace_back(static_cast<size_t>(arg->shape.size()), Along::whole());
   for (const DType dtype : results) spec.outputs.push_back({{most}, dtype, Grid::single({most})});
   spec.outputs.push_back({{1}, DType::int64, Grid::single({1})});
-  spec.bytes_per_element = kPositionBytes;
+  for (const NodePtr& arg : args)
+    spec.bytes_per_element = std::max(spec.bytes_per_element, bytes_on_the_way(arg->dtype));
   spec.function = [function = std::move(function), most](std::span<const NdArray> arrays, const ChunkPlace&) {
     std::vector<NdArray> made = function(arrays);
     const int64_t count = made[0].shape()[0];

@@ -277,6 +277,19 @@ NodePtr true_counts(const NodePtr& mask) {
   return expr::fold_chunks("count_nonzero"_reduction, mask, /*axes=*/1, mask->grid);
 }
 
+namespace {
+
+// A line is selected by its mask; along an axis of others, by positions.
+bool is_by_mask(int ndim) { return ndim == 1; }
+
+}  // namespace
+
+int64_t selected_bytes(DType dtype, int ndim) {
+  const int64_t bytes = 2 * local::itemsize(dtype) + local::itemsize(DType::bool_);  // with the result and the mask
+  const int64_t estimated = op::estimated_peak_bytes(bytes) - op::estimated_peak_bytes(0);
+  return bytes + estimated + (is_by_mask(ndim) ? 0 : 3 * kPositionBytes);
+}
+
 NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<const int64_t> counts) {
   QUARRY_CHECK(mask->grid.axis(0) == arg->grid.axis(axis) && std::ssize(counts) == mask->grid.count());
   const Taken taken = taken_of(counts);
@@ -289,7 +302,7 @@ NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<co
                {with_axis(arg, axis, AxisChunks(taken.extents))},
                nullptr,
                {}};
-  spec.bytes_per_element = kPositionBytes;
+  if (!is_by_mask(static_cast<int>(arg->shape.size()))) spec.bytes_per_element = kPositionBytes;
   if (taken.chunks.size() == counts.size()) spec.selects_along = axis;
   spec.function = [axis](std::span<const NdArray> arrays, const ChunkPlace&) {
     return std::vector<NdArray>{ops::compress(arrays[1], arrays[0], axis)};
@@ -304,7 +317,6 @@ NodePtr true_positions(const NodePtr& mask, std::span<const int64_t> counts) {
   op::ArraySpec result = with_axis(mask, 0, AxisChunks(taken.extents));
   result.dtype = DType::int64;
   MapSpec spec{"flatnonzero", hash_of(counts), {along_of(mask, 0, taken.chunks)}, {result}, nullptr, {}};
-  spec.bytes_per_element = kPositionBytes;
   spec.function = [](std::span<const NdArray> arrays, const ChunkPlace& place) {
     return std::vector<NdArray>{local::apply("add"_op, {ops::flatnonzero(arrays[0]), place.arguments[0].start[0]})};
   };

@@ -8,6 +8,7 @@
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/grid/listing.h"
 #include "quarry/chunked/op/trial.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/indexing.h"
@@ -226,6 +227,16 @@ int64_t sort_task_bytes(const SortedColumns& columns, const SortStep& step, int6
     return sorted(arrays, columns.keys.size(), step, 0, {});
   };
   return bytes + result_bytes + op::tried_peak_bytes(function, specs, result_bytes, chunk_policy().device);
+}
+
+int64_t bytes_beside_sorted(DType dtype) {
+  constexpr int64_t kElements = int64_t{1} << 20, kEstimated = 3;  // copies of each in the estimate
+  const op::ArraySpec spec = op::in_one_chunk({kElements}, dtype);
+  const auto function = [](std::span<const NdArray> arrays) {
+    return std::vector<NdArray>{local::ops::sort(local::ops::concatenate({arrays[0]}, 0))};
+  };
+  const int64_t taken = op::tried_peak_bytes(function, std::span(&spec, 1), spec.bytes(), chunk_policy().device);
+  return std::max<int64_t>(local::divided_up(taken - kEstimated * spec.bytes(), kElements), 0);
 }
 
 NodePtr joined_stretches(const char* name, const NodePtr& arg, const std::shared_ptr<const Stretches>& stretches) {

@@ -49,6 +49,10 @@ SortedChunks sorted_chunks(const char* name, const SortedColumns& columns, const
 // What such a task takes for chunks of so many rows, with arguments and results.
 int64_t sort_task_bytes(const SortedColumns& columns, const SortStep& step, int64_t rows);
 
+// What sorting has on the way for each element of this dtype beside the estimate of a task
+// (op::estimated_peak_bytes()), which is enough but for complex numbers. By a trial.
+int64_t bytes_beside_sorted(local::DType dtype);
+
 // Chunk i of the result: the i-th stretches of the first axis one after the other. One copying task per chunk. Axes but
 // for the first are not cut.
 NodePtr joined_stretches(const char* name, const NodePtr& arg, const std::shared_ptr<const Stretches>& stretches);

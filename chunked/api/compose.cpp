@@ -7,6 +7,7 @@
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/chunked/grid/chunking.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/indexing/index_support.h"
 
@@ -111,6 +112,19 @@ Array with_chunks_within(const Array& x, int64_t bytes, std::optional<int> whole
     size = each * chunk[d];
   }
   return x.rechunk(Grid::regular(x.shape(), chunk));
+}
+
+Array in_fitting_chunks(const Array& x, int64_t bytes_per_element, std::optional<int> whole) {
+  constexpr int64_t kTasks = 2;  // that are to fit
+  const int64_t room = Runtime::current().plan_bytes(), elements = local::element_count(x.chunks().largest());
+  const int64_t task = elements * bytes_per_element;
+  if (room == 0 || task <= room) return x;
+  return with_chunks_within(x, elements * local::itemsize(x.dtype()) / (kTasks * task / room + 1), whole);
+}
+
+int64_t most_on_every_rank() {
+  constexpr int64_t kPart = 16;
+  return std::min(target_chunk_bytes(chunk_policy().device), Runtime::current().plan_bytes() / kPart);
 }
 
 Array with_whole_axis(const Array& x, int axis) {

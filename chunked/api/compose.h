@@ -56,6 +56,12 @@ Array with_whole_axis(const Array& x, int axis);
 // array itself where they are no larger.
 Array with_chunks_within(const Array& x, int64_t bytes, std::optional<int> whole = std::nullopt);
 
+// With smaller chunks, whole along `whole`, where a task that has so many bytes for each element of a chunk would not
+// fit the budget. Else the array itself.
+Array in_fitting_chunks(const Array& x, int64_t bytes_per_element, std::optional<int> whole = std::nullopt);
+// Bytes of an array that every rank may have whole beside its tasks: at most a usual chunk.
+int64_t most_on_every_rank();
+
 // The values of a small integer or bool array on every rank, as int64. Blocking, collective.
 std::vector<int64_t> settled(const Array& x);
 

@@ -14,6 +14,7 @@
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/op/hash.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ndarray/trial.h"
 #include "quarry/local/ops/fft/request.h"
@@ -234,12 +235,15 @@ OwnedNorm swapped(const OwnedNorm& norm) {
 // A line that is too long for one chunk; nothing where its length has no fitting factors.
 std::optional<Array> of_long_lines(const Array& a, const Kind& kind, const Request& request, const OwnedNorm& norm) {
   constexpr int64_t kMostChunks = 4;  // in a line that is one chunk
+  constexpr int64_t kCopies = 4;      // of a line in its task
   const int axis = request.axes[0];
   const int64_t n = request.lengths[0];
   const DType result = result_dtype(a, kind, request, norm);
   const DType dtype = complex_dtype(a.dtype());
-  const int64_t most =
-      std::max(kMostChunks * usual_bytes() / local::itemsize(dtype), largest_chunk_bytes(a.chunks(), /*itemsize=*/1));
+  const int64_t item = local::itemsize(dtype);
+  const int64_t most = std::min(std::max(kMostChunks * usual_bytes(), largest_chunk_bytes(a.chunks(), item)),
+                                Runtime::current().plan_bytes() / kCopies) /
+                       item;
   if (n <= most) return std::nullopt;
   const int64_t n1 = middle_divisor(n);
   if (n / n1 > most) return std::nullopt;

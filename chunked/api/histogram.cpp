@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quarry/chunked/algo/map.h"
+#include "quarry/chunked/algo/sort.h"
 #include "quarry/chunked/api/blocks.h"
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/lookups.h"
@@ -52,6 +53,7 @@ struct ChunkSums {
   int64_t at_once = count;  // of the numbers, which `first` and `count` name; everything is read for each such part
 };
 constexpr int64_t kCountingBytes = 3 * sizeof(int64_t);  // bins and weights beside narrow elements
+constexpr int64_t kCopies = 4;                           // of what is counted, in a task
 
 Array summed(const ChunkSums& sums, std::span<const Array> cut, std::span<const Array> whole) {
   algo::MapSpec spec;
@@ -59,15 +61,19 @@ Array summed(const ChunkSums& sums, std::span<const Array> cut, std::span<const 
   spec.identity = sums.identity;
   spec.bytes_per_element = kCountingBytes;
   std::vector<Array> arrays(cut.begin(), cut.end());
+  int64_t bytes = 0;
+  for (const Array& array : cut) bytes += kCopies * local::itemsize(array.dtype()) + kCountingBytes;
+  arrays[0] = in_fitting_chunks(cut[0], bytes);
+  const Grid cuts = arrays[0].chunks();
   arrays.insert(arrays.end(), whole.begin(), whole.end());
   std::vector<AxisChunks> axes;
-  for (int d = 0; d < sums.axes; ++d) axes.emplace_back(cut[0].chunks().axis(d).count(), 1);
+  for (int d = 0; d < sums.axes; ++d) axes.emplace_back(cuts.axis(d).count(), 1);
   axes.emplace_back(sums.count, sums.at_once);
   for (size_t i = 0; i < arrays.size(); ++i) {
     std::vector<algo::Along> along;
     for (int d = 0; d < arrays[i].ndim(); ++d) {
       const bool follows = i < cut.size() && d < sums.axes;
-      along.push_back(follows ? algo::Along::following(d, cut[0].chunks().axis(d)) : algo::Along::whole());
+      along.push_back(follows ? algo::Along::following(d, cuts.axis(d)) : algo::Along::whole());
     }
     spec.along.push_back(std::move(along));
   }
@@ -207,10 +213,7 @@ Array edges_alone(const Array& a, const local::ops::Bins& bins, const HistogramO
 }
 
 // A table that every rank and task may hold.
-bool is_small(const Array& table) {
-  constexpr int64_t kPart = 16;  // of what tasks have
-  return table.nbytes() <= std::min(target_chunk_bytes(chunk_policy().device), Runtime::current().plan_bytes() / kPart);
-}
+bool is_small(const Array& table) { return table.nbytes() <= most_on_every_rank(); }
 
 // A table of so many chunks, or of so large ones, that both are better sorted together.
 bool is_large(const Array& table) {
@@ -219,17 +222,21 @@ bool is_large(const Array& table) {
   return !is_small(table) && (table.chunks().count() > kChunks || largest > Runtime::current().plan_bytes() / kPart);
 }
 
-// A function of each element of x and a table, which takes both in the dtype that they promote to. A large table is
-// looked up in chunk by chunk, and `fold` puts together what its chunks give, along axis 0.
+// A function of each element of an array and a table, which takes both in the dtype that they promote to. A large table
+// is looked up in chunk by chunk, and `fold` puts together what its chunks give, along axis 0.
 template <class F, class Fold>
-Array looked_up(const char* name, uint64_t identity, DType result, const Array& x, const Array& table, F function,
+Array looked_up(const char* name, uint64_t identity, DType result, const Array& of, const Array& in, F function,
                 Fold fold) {
+  constexpr int64_t kOfBoth = 8;  // for each element, where half of a task is for x and half for the table
+  const DType common = promoted({of, in});
+  const int64_t item = std::max(local::itemsize(common), local::itemsize(DType::int64));
+  const Array x = in_fitting_chunks(of, kOfBoth * item);
+  const Array table = is_small(in) ? in : in_fitting_chunks(in, kOfBoth * item + algo::bytes_beside_sorted(common));
   const Array arrays[] = {x, table};
-  const int64_t item = std::max(local::itemsize(promoted(arrays)), local::itemsize(DType::int64));
-  const int64_t elements =
-      local::element_count(x.chunks().largest()) + (is_small(table) ? table.size() : table.chunks().axis(0).largest());
+  const int64_t of_table = is_small(table) ? table.size() : table.chunks().axis(0).largest();
+  const int64_t elements = local::element_count(x.chunks().largest()) + of_table;
   BlockOptions options{.name = name, .dtypes = {result}, .identity = identity};
-  options.scratch_bytes = op::estimated_peak_bytes(elements * item);
+  options.scratch_bytes = op::estimated_peak_bytes(elements * item) + of_table * algo::bytes_beside_sorted(common);
   if (is_small(table)) return apply_gufunc(block_function(function), "(),(n)->()", arrays, {}, options)[0];
   std::string axes;
   for (int d = 0; d < x.ndim(); ++d) axes += static_cast<char>('a' + d);

@@ -243,11 +243,13 @@ std::vector<uint64_t> thresholds_of(const std::vector<Bracket>& brackets) {
 // One pass that counts the elements of a single row in equal bins: most data are left with few elements around each
 // rank. Bins that say nothing (equal edges, one bin with nearly everything) leave the search as it is.
 void CountedRows::narrow_by_bins(std::vector<Search>& searches) const {
-  constexpr int64_t kBins = 1 << 14;
+  constexpr int64_t kMostBins = 1 << 14;
+  // Tasks have edges and counts beside their chunk.
+  const int64_t bins = std::min(kMostBins, compose::most_on_every_rank() / static_cast<int64_t>(4 * sizeof(double)));
   const NdArray ends = elements_of({low_[0], high_[0]}, x_.dtype(), {2});
   const Scalar first = ends[{0}].item(), last = ends[{1}].item();
   if (!std::isfinite(last.as_double() - first.as_double())) return;
-  const auto [counted, edges] = histogram(x_, kBins, {.range = {{first, last}}});
+  const auto [counted, edges] = histogram(x_, bins, {.range = {{first, last}}});
   const Array wanted[] = {counted, edges};
   const std::vector<NdArray> values = to_host(wanted);
   if (values[1].dtype() != x_.dtype()) return;
@@ -273,7 +275,7 @@ bool CountedRows::find_among_few(std::vector<Search>& searches) const {
   });
   int64_t count = 0;
   for (const Bracket& bracket : brackets) count += bracket.count;
-  const int64_t most = target_chunk_bytes(chunk_policy().device) / (4 * local::itemsize(x_.dtype()));
+  const int64_t most = compose::most_on_every_rank() / (4 * local::itemsize(x_.dtype()));
   if (!are_all || count > most) return false;
   if (brackets.empty()) return true;
   std::optional<Array> inside;
@@ -386,7 +388,7 @@ local::Slice rows_between(int64_t begin, int64_t end) { return {begin, end, std:
 // most a chunk, by `large` of rows that are few enough, else in halves.
 template <class Small, class Large>
 NdArray in_parts(const Array& a, uint32_t mask, int leading, const Small& small, const Large& large) {
-  const int64_t most = target_chunk_bytes(chunk_policy().device);
+  const int64_t most = compose::most_on_every_rank();
   if (a.nbytes() <= most) return small(a.to_host());
   if (local::is_complex(a.dtype())) throw local::NotSupported("medians of complex numbers of more than a chunk");
   const int64_t rows = element_count(local::reduced_shape(a.shape(), mask, false));
@@ -419,12 +421,13 @@ std::optional<Array> of_whole_lines(const char* function, const Array& a, uint32
   constexpr int64_t kLeastLines = 8;  // of a chunk
   constexpr int64_t kCopies = 6;      // of a chunk that a quantile of it takes at most
   constexpr int64_t kResultBytes = int64_t{1} << 20;
-  const int64_t most = target_chunk_bytes(chunk_policy().device);
+  const int64_t most = compose::most_on_every_rank();
   if (std::popcount(mask) != 1 || a.nbytes() <= most) return std::nullopt;
   const int axis = std::countr_zero(mask);
   const int64_t line_bytes = a.shape()[axis] * local::itemsize(a.dtype());
   if (line_bytes > most / kLeastLines) return std::nullopt;
-  const Array lines = moveaxis(compose::with_whole_axis(a, axis), axis, -1);
+  const int64_t bytes = (kCopies + 2) * local::itemsize(a.dtype());  // for each element, with a chunk and its result
+  const Array lines = moveaxis(compose::in_fitting_chunks(compose::with_whole_axis(a, axis), bytes, axis), axis, -1);
   // What the call refuses, and the result's dtype.
   const NdArray tried = statistic(local::ops::zeros({1, std::min<int64_t>(a.shape()[axis], 2)}, a.dtype()));
   const int64_t count = local::element_count(leading);

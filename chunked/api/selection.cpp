@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "quarry/chunked/algo/algo.h"
+#include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/index_terms.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/settle.h"
@@ -37,7 +38,8 @@ Array joined(const Array& x, int axis, int64_t usual) {
 }
 
 // By a mask that is as long as the axis.
-Array selected(const Array& x, const Array& mask, int axis) {
+Array selected(const Array& given, const Array& mask, int axis) {
+  const Array x = compose::in_fitting_chunks(given, algo::selected_bytes(given.dtype(), given.ndim()));
   const AxisChunks& cuts = x.chunks().axis(axis);
   const auto [kept, counts] = counted(mask, cuts, &x);
   return joined(Array(algo::selected(x.node(), kept.node(), axis, counts)), axis, cuts.largest());
@@ -52,7 +54,7 @@ Array as_mask(const Array& a) { return a.dtype() == DType::bool_ ? a : a != Scal
 
 // The positions of the elements in C order.
 Array flat_positions(const Array& a) {
-  const Array mask = ravel(as_mask(a));
+  const Array mask = compose::in_fitting_chunks(ravel(as_mask(a)), algo::selected_bytes(DType::int64, /*ndim=*/1));
   const auto [kept, counts] = counted(mask, mask.chunks().axis(0));
   return joined(Array(algo::true_positions(kept.node(), counts)), 0, mask.chunks().axis(0).largest());
 }

@@ -48,20 +48,12 @@ Sorted sorted_along(const Array& a, std::optional<int64_t> axis) {
 // What a task for a line has for each of its elements.
 int64_t item_bytes(const Array& x, DType result) { return local::itemsize(x.dtype()) + local::itemsize(result); }
 
-// Fewer lines in a chunk where a task for them would not fit the budget.
-Array in_fitting_chunks(const Array& lines, int axis, DType result) {
-  constexpr int64_t kTasks = 2;  // that are to fit
-  const int64_t room = Runtime::current().plan_bytes(), elements = local::element_count(lines.chunks().largest());
-  const int64_t task = algo::line_task_bytes(elements * item_bytes(lines, result), elements);
-  if (room == 0 || task <= room) return lines;
-  return with_chunks_within(lines, elements * local::itemsize(lines.dtype()) / (kTasks * task / room + 1), axis);
-}
-
 // By tasks that hold whole lines.
 template <class F>
 Array by_lines(const char* function, const Sorted& sorted, DType result, uint64_t identity, F of_lines) {
   const auto& [array, axis] = sorted;
-  const Array lines = in_fitting_chunks(with_whole_axis(array, axis), axis, result);
+  const int64_t bytes = algo::line_bytes(item_bytes(array, result));
+  const Array lines = in_fitting_chunks(with_whole_axis(array, axis), bytes, axis);
   const expr::NodePtr& node = lines.node();
   return Array(algo::of_lines(
       function, op::Hash().add(identity).add(axis).value, result,
@@ -224,7 +216,8 @@ std::vector<Array> extremes(const Array& a, int64_t k, int axis, bool greatest, 
     if (positions) result.push_back(constant(shape, 0, DType::int64));
     return result;
   }
-  for (const expr::NodePtr& node : algo::ends_of_lines(a.node(), axis, k, greatest, positions)) {
+  const Array cut = in_fitting_chunks(a, algo::ends_bytes(a.dtype()));
+  for (const expr::NodePtr& node : algo::ends_of_lines(cut.node(), axis, k, greatest, positions)) {
     const Array ends(node);
     result.push_back(greatest ? arrange::backwards(ends, axis) : ends);
   }

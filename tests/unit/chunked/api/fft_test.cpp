@@ -182,6 +182,15 @@ TEST(FourierInLittleMemory, BothAxesAndLongLines) {
   expect_parseval(line, fft::fft(line), line.size());
 }
 
+// A line of fewer than four usual chunks, which a task would hold elsewhere.
+TEST(FourierInLittleMemory, LinesThatTheBudgetDoesNotHold) {
+  RuntimeOptions options = testing::runtime_on(local::DeviceKind::cpu);
+  options.memory = "24MiB";
+  const Runtime runtime(options);
+  const Array line = random::default_rng(6).normal(0., 1., {1 << 20});
+  expect_parseval(line, fft::fft(line), line.size());
+}
+
 TEST(FourierInLittleMemory, ChunksAreCutToFitTheBudget) {
   RuntimeOptions options = testing::runtime_on(local::DeviceKind::cpu);
   options.memory = "32MiB";

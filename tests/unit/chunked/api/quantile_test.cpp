@@ -13,6 +13,7 @@
 #include "tests/support/cuts.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/random_expressions.h"
+#include "tests/support/runtime_on.h"
 
 namespace quarry {
 namespace {
@@ -116,6 +117,22 @@ TEST(Quantiles, ManyOfThemAtOnce) {
   const testing::SmallChunks small(256);
   const NdArray x = local::default_rng(1).standard_cauchy(1000), q = local::linspace(0, 1, 67);
   expect_equal(quantile(testing::cut(x, random), q), local::quantile(x, q), "67 quantiles");
+}
+
+// Of an array that no rank may have whole, in chunks that no task holds before they are cut.
+TEST(Quantiles, InLittleMemory) {
+  const int64_t n = 400000;
+  const NdArray x = local::default_rng(2).standard_normal(n), lines = x.reshape({400, 1000});
+  for (const char* budget : {"1MiB", "2MiB", "16MiB"}) {
+    const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu, budget));
+    const Array a = random::default_rng(2).standard_normal({n});
+    expect_equal(median(a), local::median(x), budget);
+    expect_equal(quantile(a, NdArray{0.1, 0.9}), local::quantile(x, NdArray{0.1, 0.9}), budget);
+    expect_equal(topk(a, 3), local::flip(local::sort(x)[{local::Slice{n - 3, n, {}}}]), budget);
+    EXPECT_EQ(sum(histogram(a).first).item<int64_t>(), n) << budget;
+    EXPECT_EQ(sum(bincount((a > 0).astype(DType::int64))).item<int64_t>(), n) << budget;
+    expect_equal(flatnonzero(a > 3), local::flatnonzero(x > 3), budget);
+  }
 }
 
 TEST(Quantiles, RefuseWhatTheLocalOnesRefuse) {

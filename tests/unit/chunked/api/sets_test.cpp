@@ -180,6 +180,27 @@ TEST_P(Sets, OfNarrowElementsHaveTheirScratch) {
   EXPECT_EQ(topk(Array::from_local(x), 3).to_host().to_string(), "[99 99 99]");
 }
 
+// They are sorted by positions, which takes far more than the elements.
+TEST_P(Sets, OfComplexNumbersHaveTheirScratch) {
+  const Runtime runtime(options("64MiB"));
+  for (const DType dtype : {DType::complex64, DType::complex128}) {
+    const int64_t n = 20000;
+    const NdArray numbers = local::arange(n).astype(dtype) * std::complex<double>(0, 1);
+    const NdArray x = numbers + local::remainder(local::arange(n) * 7919, n), y = x[slice(n / 2, n)] + 1;
+    const Array cut = Array::from_local(x).rechunk({1000}), other = Array::from_local(y).rechunk({3000});
+    const std::string of = std::string(" of ") + local::name(dtype);
+    expect_same(unique(cut), local::unique(x), "unique" + of);
+    const auto got = unique(cut, return_index, return_inverse, return_counts);
+    const auto wanted = local::unique(x, local::return_index, local::return_inverse, local::return_counts);
+    for (size_t i = 0; i < 4; ++i) expect_same(got[i], wanted[i], "part " + std::to_string(i) + of);
+    expect_same(intersect1d(cut, other), local::intersect1d(x, y), "intersect1d" + of);
+    expect_same(setdiff1d(cut, other), local::setdiff1d(x, y), "setdiff1d" + of);
+    expect_same(setxor1d(cut, other), local::setxor1d(x, y), "setxor1d" + of);
+    expect_same(union1d(cut, other), local::union1d(x, y), "union1d" + of);
+    expect_same(isin(cut, other), local::isin(x, y), "isin" + of);
+  }
+}
+
 // By a sort, with any number of them.
 TEST_P(Sets, OfMoreElementsThanTheBudgetHolds) {
   const int64_t n = on_cpu() ? 200000 : 60000;
@@ -207,6 +228,24 @@ TEST_P(Sets, OfMoreElementsThanTheBudgetHolds) {
     EXPECT_LE(runtime.statistics().peak_device_bytes, runtime.memory_bytes());
   }
   arrays.check();
+}
+
+// Whatever the budget is beside the chunks that a sort makes: narrow elements have most of them in a chunk.
+TEST_P(Sets, OfNarrowElementsInAnyBudget) {
+  if (!on_cpu()) GTEST_SKIP() << "budgets of the CPU";
+  const int64_t n = 400000;
+  const NdArray x = local::remainder(local::arange(n) * 7919, n);
+  for (const DType dtype : {DType::float32, i16}) {
+    const NdArray narrow = x.astype(dtype), wanted = local::unique(narrow);
+    for (const char* budget : {"2MiB", "3MiB", "4MiB", "6MiB", "8MiB"}) {
+      const Runtime runtime(options(budget));
+      const Array a = (arange(n) * 7919 % n).astype(dtype);
+      EXPECT_EQ(unique(a).size(), wanted.size()) << budget;
+      EXPECT_EQ(sum(isin(a, a[slice(0, n, 2)])).item<int64_t>(),
+                local::sum(local::isin(narrow, narrow[slice(0, n, 2)])).item<int64_t>())
+          << budget;
+    }
+  }
 }
 
 TEST_P(Sets, SetsOfMoreElementsThanTheBudgetHolds) {
