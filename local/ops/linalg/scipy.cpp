@@ -198,7 +198,7 @@ NdArray solveh_banded(const NdArray& ab, const NdArray& b, bool, bool, bool lowe
     run_on_host(HermitianBandedSolve{sides.dtypes.compute, lower ? Triangle::lower : Triangle::upper, stack_of(band),
                                      stack_of(sides.columns), info.data()},
                 band);
-    info.check("Matrix is not positive definite");
+    if (info.any()) throw_not_definite(info);
   }
   return sides.solution();
 }

@@ -251,7 +251,7 @@ std::optional<NdArray> cholesky_at_once(const NdArray& a, Triangle triangle, con
   task.by_rows = given.transposed;
   task.out = stack_of(factor);
   engine(context.device).decompositions().run_at_once(task, context);
-  info.check("Matrix is not positive definite");
+  if (info.any()) throw_not_definite(info);
   return factor;
 }
 
@@ -277,7 +277,7 @@ NdArray cholesky_factor(const NdArray& a, bool upper, DType dtype) {
   const uint32_t every = (uint32_t{1} << pivots.ndim()) - 1;
   const NdArray state = run_reductions(program, inputs, pivots.shape(), every, context_for(a.device()))[0];
   keep_triangle(factor, upper ? Triangle::upper : Triangle::lower);  // need not wait for the check
-  if (item_or(state, false).as_bool()) throw LinAlgError("Matrix is not positive definite");
+  if (item_or(state, false).as_bool()) throw_not_definite(info);
   return factor;
 }
 
@@ -556,8 +556,11 @@ NdArray solve_triangular(const NdArray& a, const NdArray& b, const std::variant<
     throw InvalidArgument(fmt::format("trans must be 'N', 'T' or 'C', not '{}'", *letter));
   const MatrixOp op = operation(letter ? static_cast<int64_t>(letters.find(*letter)) : std::get<int64_t>(trans));
   const LoopDTypes dtypes = loop_dtypes(a, b);
-  if (!unit_diagonal && a.size() != 0 && item_or(any(equal(diagonal_of(a), 0)), false).as_bool())
-    throw LinAlgError("singular matrix: a diagonal element is zero");
+  if (!unit_diagonal && a.size() != 0 && item_or(any(equal(diagonal_of(a), 0)), false).as_bool()) {
+    const std::vector<int64_t> zero = to_vector<int64_t>(equal(diagonal_of(a), 0).astype(DType::int64));
+    const auto at = std::ranges::find(zero, 1) - zero.begin();
+    throw LinAlgError(fmt::format("singular matrix: a diagonal element is zero, number {}", at % a.shape(-1) + 1));
+  }
   const RightHandSides sides(a, b, is_vector(b), dtypes.compute);
   solve_by_triangle(a, lower ? Triangle::lower : Triangle::upper, op, unit_diagonal, sides, dtypes.compute);
   return converted(sides.solution(), dtypes.result);

@@ -6,6 +6,10 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/creation/creation.h"
@@ -97,6 +101,27 @@ void run(const Decomposition& task, const NdArray& like) {
   engine(context.device).decompositions().run(task, context);
 }
 
+namespace {
+
+// Where matrix `number` of a stack is.
+std::vector<IndexItem> index_of(int64_t number, const Dims& batch) {
+  std::vector<IndexItem> index(static_cast<size_t>(batch.size()));
+  for (int d = batch.size() - 1; d >= 0; --d) {
+    index[static_cast<size_t>(d)] = number % batch[d];
+    number /= batch[d];
+  }
+  return index;
+}
+// What a message says of it.
+std::string of_matrix(int64_t number, const Dims& batch) {
+  if (batch.size() == 0) return "";
+  std::vector<int64_t> index;
+  for (const IndexItem& item : index_of(number, batch)) index.push_back(std::get<int64_t>(item));
+  return fmt::format(", of matrix ({}{})", fmt::join(index, ", "), index.size() == 1 ? "," : "");
+}
+
+}  // namespace
+
 bool Info::any() const {
   if (any_) return *any_;
   const int64_t count = values_.size();
@@ -124,7 +149,25 @@ NdArray unknown(const Info& info, const NdArray& a) {
 void check_singular(const Info& info, const NdArray& a) {
   if (!info.any()) return;
   const NdArray singular = apply("greater"_op, {apply("not_equal"_op, {info.array(), 0}), unknown(info, a)});
-  if (ops::any(singular).item<bool>()) throw LinAlgError("Singular matrix");
+  const std::vector<int64_t> all = to_vector<int64_t>(singular.astype(DType::int64));
+  const auto first = std::ranges::find(all, 1);
+  if (first == all.end()) return;
+  // Others have decomposed the transpose.
+  const std::vector<IndexItem> index = index_of(first - all.begin(), singular.shape());
+  const NdArray matrix = a[std::span<const IndexItem>(index)];
+  const int64_t pivot = lu_of_transpose(matrix.T(), loop_dtypes(a).compute).info.array().item<int64_t>();
+  throw LinAlgError("Singular matrix" + (pivot > 0 ? fmt::format(": pivot {} is 0", pivot) : "") +
+                    of_matrix(first - all.begin(), singular.shape()));
+}
+
+void throw_not_definite(const Info& info) {
+  const std::vector<int64_t> all = to_vector<int64_t>(info.array().astype(DType::int64));
+  const auto first = std::ranges::find_if(all, [](int64_t order) { return order > 0; });
+  std::string message = "Matrix is not positive definite";
+  if (first != all.end())
+    message += fmt::format(": its leading minor of order {} is not", *first) +
+               of_matrix(first - all.begin(), info.array().shape());
+  throw LinAlgError(message);
 }
 
 void keep_triangle(const NdArray& a, Triangle triangle, bool unit_diagonal) {

@@ -56,8 +56,12 @@ class Info {
 };
 
 // Whether a matrix of `a` is singular by `info`, which does not count for matrices with NaN: what is made of those is
-// NaN (unknown()). Throws LinAlgError "Singular matrix". Blocks; reads `a` again only where info has something to say.
+// NaN (unknown()). Throws LinAlgError "Singular matrix", with the pivot that LAPACK's getrf finds to be 0, and of a
+// stack which matrix. Blocks; reads `a` again only where info has something to say.
 void check_singular(const Info& info, const NdArray& a);
+// Throws LinAlgError "Matrix is not positive definite", with the order of the leading minor that is not, where a
+// Cholesky decomposition has said so, and of a stack which matrix.
+[[noreturn]] void throw_not_definite(const Info& info);
 // Per matrix: not factored because of NaN.
 NdArray unknown(const Info& info, const NdArray& a);
 

@@ -3,6 +3,7 @@
 #include "quarry/local/ops/linalg/linalg.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -323,8 +324,21 @@ TEST_P(LinalgOps, StacksWithOddOnesOut) {
         EXPECT_TRUE(std::isnan(logarithm[{p}].item<double>()));
       }
       EXPECT_NEAR(std::abs(sign[{0}].item<std::complex<double>>()), 1, 1e-3);
-      EXPECT_THROW(ops::solve(ops::stack({good, zeros}), good), LinAlgError);
-      EXPECT_THROW(ops::solve(zeros, good[{0}]), LinAlgError);
+      const std::string which = fmt::format("Singular matrix: pivot {} is 0", n / 2 + 1);
+      EXPECT_THAT(
+          [&] {
+            ops::solve(ops::stack({good, zeros}), good);
+          },
+          ::testing::ThrowsMessage<LinAlgError>(which + ", of matrix (1,)"));
+      EXPECT_THAT([&] { ops::solve(zeros, good[{0}]); }, ::testing::ThrowsMessage<LinAlgError>(which));
+      EXPECT_THAT([&] { ops::inv(zeros); }, ::testing::ThrowsMessage<LinAlgError>(which));
+      const NdArray one = ops::eye(n).astype(dtype), turned = ops::where(ops::equal(ops::arange(n), n / 2), -1, 1);
+      EXPECT_THAT(
+          [&] {
+            ops::cholesky(ops::stack({one, (one * turned).astype(dtype)}));
+          },
+          ::testing::ThrowsMessage<LinAlgError>(fmt::format(
+              "Matrix is not positive definite: its leading minor of order {} is not, of matrix (1,)", n / 2 + 1)));
       const NdArray sides = random({n, 2}, dtype), x = ops::solve(ops::stack({good, nan, good}), sides);
       EXPECT_TRUE(ops::any(ops::isnan(x[{1}])).item<bool>());
       EXPECT_EQ(largest(x[{2}] - x[{0}]), 0);
