@@ -1,7 +1,9 @@
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -118,6 +120,16 @@ const io::Format& format_on_rank_0(const std::string& file, comm::Communicator& 
   return **found;
 }
 
+// To the nanosecond, in UTC.
+std::string time_of_change(const std::string& file) {
+  std::error_code error;
+  const auto changed = std::filesystem::last_write_time(file, error);
+  const auto since = std::chrono::file_clock::to_sys(changed).time_since_epoch();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:09} UTC", fmt::gmtime(static_cast<std::time_t>(seconds.count())),
+                     std::chrono::nanoseconds(since - seconds).count());
+}
+
 // What must be the same for one run to go on with the output of another: whatever the bits of the result depend on.
 io::JobDescription description_of(const io::Format& format, const std::vector<io::OutputSpec>& specs,
                                   const std::vector<Array>& arrays, const plan::Plan& plan) {
@@ -129,8 +141,8 @@ io::JobDescription description_of(const io::Format& format, const std::vector<io
   for (const auto& [file, object] : inputs) {
     std::error_code error;
     const auto bytes = std::filesystem::file_size(file, error);
-    const auto changed = std::filesystem::last_write_time(file, error).time_since_epoch().count();
-    all.emplace_back("input " + file + ":" + object, fmt::format("{} bytes changed at {}", bytes, changed));
+    all.emplace_back("input " + file + ":" + object,
+                     error ? "not there" : fmt::format("{} bytes changed at {}", bytes, time_of_change(file)));
   }
   all.emplace_back("the version of quarry", io::saved_job_version());
   all.emplace_back("the format", format.name());

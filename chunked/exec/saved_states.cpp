@@ -50,8 +50,8 @@ void SavedStates::find_saved() {
       if (communicator_.rank() == 0)
         local::log(
             local::LogLevel::warn,
-            fmt::format("the saved state {} of run {} is damaged, and the one before it is used: '{}' is not what "
-                        "was written",
+            fmt::format("the saved state {} of run {} is damaged, and an earlier one is used where there is one: '{}' "
+                        "is not what was written",
                         state.state, state.generation,
                         io::saved_path(file_, state.blocks[static_cast<size_t>(damaged[0])].file)));
       continue;

@@ -17,6 +17,7 @@
 #include "quarry/io/storage/journal.h"
 #include "quarry/io/storage/replacement.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/log.h"
 
 namespace quarry::io {
 namespace {
@@ -71,13 +72,17 @@ Table get(ByteReader& in) {
   return table;
 }
 
-// The whole states of a folder, the last first; a damaged table makes its state one that is not whole.
-std::vector<SavedState> whole_states(const std::string& folder) {
+// The whole states of a folder, the last first; a damaged table makes its state one that is not whole, and is added to
+// `damaged`.
+std::vector<SavedState> whole_states(const std::string& folder, std::vector<Named>* damaged = nullptr) {
   std::map<std::pair<int64_t, int64_t>, std::vector<Table>> all;  // by generation and state
   std::vector<SavedState> states;
   for (const Named& table : files_of(folder, "table")) {
     const std::vector<std::string> records = read_journal(table.path.string());
-    if (records.size() != 1) continue;
+    if (records.size() != 1) {
+      if (damaged != nullptr) damaged->push_back(table);
+      continue;
+    }
     ByteReader in(records[0]);
     if (table.of.state == SavedFile::kKept) {
       Table values = get(in);
@@ -171,7 +176,14 @@ void StateWriter::commit(int32_t stage, int64_t state, std::span<const SavedBloc
 
 std::string read_saved_states(const std::string& file) {
   ByteWriter out;
-  for (const SavedState& state : whole_states(folder_of(file))) {
+  std::vector<Named> damaged;
+  const std::vector<SavedState> states = whole_states(folder_of(file), &damaged);
+  for (const Named& table : damaged)
+    local::log(local::LogLevel::warn,
+               fmt::format("the saved state {} of run {} is damaged, and an earlier one is used where there is one: "
+                           "'{}' is not what was written",
+                           table.of.state, table.of.generation, table.path.string()));
+  for (const SavedState& state : states) {
     out.put(state.generation);
     out.put(state.state);
     put(out, state.stage, state.ranks, state.blocks);

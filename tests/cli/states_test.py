@@ -125,6 +125,15 @@ class States(CliTest):
         result = self.ok(*self.resumable("cholesky"), ranks=2)
         self.assertRegex(result.err, "saved state .* is damaged")
         self.assertTrue(self.bits() == expected)
+        # A table, which says what a state has.
+        os.remove(self.path("o.h5"))
+        self.stopped_with_states(self.resumable("cholesky"))
+        generation, last, rank = max(self.tables())
+        name = f"o.h5.partial.states/table.{generation}.{last}.{rank}"
+        os.truncate(self.path(name), os.path.getsize(self.path(name)) - 10)
+        result = self.ok(*self.resumable("cholesky"))
+        self.assertRegex(result.err, f"the saved state {last} of run {generation} is damaged.*{name}")
+        self.assertTrue(self.bits() == expected)
         # All of them.
         os.remove(self.path("o.h5"))
         self.stopped_with_states(self.resumable("cholesky"))
