@@ -24,6 +24,7 @@
 #include "quarry/chunked/op/hash.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/base/sizes.h"
 #include "quarry/local/ndarray/trial.h"
 #include "quarry/local/ops/linalg/linalg.h"
 #include "quarry/local/ops/linalg/support.h"
@@ -139,6 +140,12 @@ namespace {
 // A function of one stack of matrices with one result.
 Array of_each(const char* name, const Array& a, NdArray (*function)(const NdArray&)) {
   return applied({name, {{a}}, {}, [function](Arrays given) { return Results{function(given[0])}; }})[0];
+}
+
+// is_large() for a decomposition whose results have so many elements.
+bool is_large_with(const Array& a, int64_t elements) {
+  const int64_t arrays = 1 + local::divided_up(elements, std::max<int64_t>(a.size(), 1));
+  return tiled::is_large(a, computed_in(a.dtype()), static_cast<int>(std::min<int64_t>(arrays, 1 << 20)));
 }
 
 // Whether no device decomposes the matrix by itself.
@@ -306,6 +313,7 @@ LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
     const DType dtype = computed_in(results_of(call)[0].dtype);
     if (!rcond) rcond = rounding_limit(a, dtype);  // NumPy's default counts the rows of `a`
     const std::vector<Array> reduced = reduced_least_squares(a, b, dtype);
+    const bool is_by_svd = exceeds_svd(reduced[0]);
     Call small{"lstsq",
                {{reduced[0], 2}, {reduced[1], b.ndim()}},
                op::Hash().add(true).add(*rcond),
@@ -313,7 +321,7 @@ LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
                  const ops::LeastSquares parts = ops::least_squares(given[0], given[1], limit);
                  return Results{parts.x, parts.squares, parts.rank, parts.s};
                }};
-    found = applied(std::move(small));
+    found = is_by_svd ? least_squares_by_svd(reduced[0], reduced[1], dtype, rcond) : applied(std::move(small));
     found[1] = reduced[2];
   } else if (exceeds_svd(a)) {
     found = least_squares_by_svd(a, b, computed_in(results_of(call)[0].dtype), rcond);
@@ -357,7 +365,12 @@ Array pinv(const Array& a, const std::optional<Operand>& rcond, bool hermitian, 
 }
 
 QROutcome qr(const Array& a, std::string_view mode) {
-  if (is_large(a) && (mode == "reduced" || mode == "complete" || mode == "r")) {
+  const auto elements = [&] {
+    const int64_t m = a.shape(0), n = a.shape(1), k = mode == "complete" ? m : std::min(m, n);
+    return k * n + (mode == "r" ? 0 : m * k);
+  };
+  const bool has_tiles = a.ndim() == 2 && (mode == "reduced" || mode == "complete" || mode == "r");
+  if (has_tiles && is_large_with(a, elements())) {
     const DType result = inexact(a.dtype());
     const tiled::Orthogonal found = tiled::qr(computed(a), mode != "r", mode == "complete");
     const Array r = found.r.astype(result);
@@ -398,7 +411,11 @@ QRResult sfqr(const Array& data) {
 }
 
 std::vector<Array> lu(const Array& a, bool permute_l, bool p_indices, bool check_finite) {
-  if (is_large(a)) {
+  const auto elements = [&] {
+    const int64_t m = a.shape(0), n = a.shape(1), k = std::min(m, n);
+    return m * m + k * (m + n);
+  };
+  if (a.ndim() == 2 && is_large_with(a, elements())) {
     const DType result = inexact(a.dtype());
     const tiled::Factors found = tiled::lu(finite(computed(a), check_finite), permute_l);
     const Array lower = found.lower.astype(result), upper = found.upper.astype(result);

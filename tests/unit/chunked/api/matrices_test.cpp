@@ -220,6 +220,25 @@ TEST(MatricesInLittleMemory, AreRefusedWithBothNumbers) {
   EXPECT_EQ(sum(linalg::inv(stack * 2)).item<double>(), 40 * 150);
 }
 
+// Where a task would hold the matrix, but not what comes of it.
+TEST(MatricesInLittleMemory, ResultsCountToo) {
+  const int64_t n = 400;
+  const NdArray x = numbers({n, n}), tall = numbers({3 * n, n / 2});
+  const NdArray equations = numbers({2 * n, n}), b = numbers({2 * n});
+  for (const char* budget : {"3MiB", "5MiB", "7MiB", "9MiB", "12MiB", "16MiB", "24MiB"}) {
+    const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu, budget));
+    SCOPED_TRACE(budget);
+    const auto expect_small = [](const Array& error) { EXPECT_LT(max(absolute(error)).item<double>(), 1e-8); };
+    const Array a = cut(x, {n / 4, n});
+    const auto [p, l, u] = linalg::lu(a);
+    expect_small(matmul(p, matmul(l, u)) - a);
+    const Array q = linalg::qr(cut(tall, {n / 4, n / 2}), linalg::complete).Q;
+    expect_small(matmul(q.T(), q) - eye(3 * n));
+    expect_close(std::get<0>(linalg::lstsq(cut(equations, {n / 4, n}), cut(b, {n}))),
+                 std::get<0>(local::linalg::lstsq(equations, b)), 1e-6);
+  }
+}
+
 // Tasks take what their trial said, and no more: most functions take more than three times what they read and make.
 TEST(MatricesInLittleMemory, TakeWhatTheirTrialSaid) {
   for (const int64_t n : {2, 40, 200}) {
