@@ -243,9 +243,10 @@ std::vector<uint64_t> thresholds_of(const std::vector<Bracket>& brackets) {
 // One pass that counts the elements of a single row in equal bins: most data are left with few elements around each
 // rank. Bins that say nothing (equal edges, one bin with nearly everything) leave the search as it is.
 void CountedRows::narrow_by_bins(std::vector<Search>& searches) const {
-  constexpr int64_t kMostBins = 1 << 14;
+  constexpr int64_t kMostBins = 1 << 14, kLeastBins = 64;
   // Tasks have edges and counts beside their chunk.
   const int64_t bins = std::min(kMostBins, compose::most_on_every_rank() / static_cast<int64_t>(4 * sizeof(double)));
+  if (bins < kLeastBins) return;
   const NdArray ends = elements_of({low_[0], high_[0]}, x_.dtype(), {2});
   const Scalar first = ends[{0}].item(), last = ends[{1}].item();
   if (!std::isfinite(last.as_double() - first.as_double())) return;
