@@ -54,8 +54,10 @@ RunCommand add_matrix_command(CLI::App& parser, const MatrixCommand& row) {
   const auto precision = std::make_shared<std::string>(local::name(local::Precision::exact));
   for (size_t i = 0; i < row.inputs.size(); ++i)
     command->add_option(row.inputs[i], (*files)[i], "A data set")->type_name("FILE:/PATH")->required();
-  command->add_option("-o,--output", options->output, "Where the result is stored (default path /result)")
-      ->type_name("FILE[:/PATH]");
+  const char* const where = row.results > 0
+                                ? "Where the results are stored, at PATH.0, PATH.1 and so on (default /result)"
+                                : "Where the result is stored (default path /result)";
+  command->add_option("-o,--output", options->output, where)->type_name("FILE[:/PATH]");
   command->add_flag("--overwrite", options->overwrite, "Replace existing objects of the output");
   command->add_flag("--resume", options->resume, "Go on with what an earlier run of the same command has kept");
   if (row.has_precision) {

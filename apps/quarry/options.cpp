@@ -154,6 +154,7 @@ constexpr OtherFormat kOtherFormats[] = {
 
 FileObject parse_output(const std::string& text) {
   FileObject output = parse_file_object(text);
+  if (output.file.empty()) throw InvalidArgument(fmt::format("the output '{}' names no file", text));
   if (!output.object.empty()) return output;
   const std::filesystem::path file(output.file);
   std::string extension = file.extension().string();

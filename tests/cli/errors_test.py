@@ -94,6 +94,8 @@ class BadInput(CliTest):
         x = ["-i", "x=a.h5:/x"]
         self.fails(2, "no directory", "eval", "x", *x, "-o", "none/o.h5")
         self.fails(2, "is a directory", "eval", "x", *x, "-o", ".")
+        self.fails(2, "the output ':/y' names no file", "eval", "x", *x, "-o", ":/y")
+        self.fails(2, "the output '' names no file", "sort", "a.h5:/x", "-o", "")
         self.fails(2, "/group is a group|a.h5:/group", "eval", "x", *x, "-o", "a.h5:/group", "--overwrite")
         self.fails(2, "/proc/o.h5", "eval", "x", *x, "-o", "/proc/o.h5")
         with open(self.path("text.h5"), "w") as file:
