@@ -238,7 +238,8 @@ TEST_P(TileErrors, HilbertGradedAndDependentMatrices) {
       const auto [q, r] = linalg::qr(testing::cut(a), linalg::complete);
       const local::NdArray qs = q.to_host();
       testing::expect_small(local::matmul(qs, r.to_host()) - a, local::ones(a.shape(), dtype), "A - Q R");
-      testing::expect_small(local::matmul(testing::adjoint(qs), qs) - local::eye(n), local::eye(n), "I - Q^H Q");
+      const local::NdArray one = local::eye(n).astype(dtype);
+      testing::expect_small(local::matmul(testing::adjoint(qs), qs) - one, one, "I - Q^H Q");
     }
   }
   const auto [q, r] = linalg::qr(testing::cut(local::concatenate(
