@@ -1,6 +1,6 @@
 // A = Q R of a matrix of many more rows than columns, in one pass over its rows (TSQR; Demmel et al. 2012,
 // "Communication-optimal parallel and sequential QR and LU factorizations"). Each block of rows is decomposed by
-// itself; the triangles of eight neighbours become one, level by level, by a decomposition of them all. So R
+// itself; the triangles of up to eight neighbours become one, level by level, by a decomposition of them all. So R
 // needs one read of A and a few messages of n^2 elements for each rank. Q, where it is asked for, goes the same tree
 // down: it is as orthogonal as that of Householder's method. 2 m n^2 multiplications and additions for R, as many again
 // for Q. Tasks hold a block, its Q and what the local decomposition takes.
@@ -10,6 +10,7 @@
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/grid/listing.h"
 #include "quarry/chunked/tiles/kernels.h"
+#include "quarry/local/memory/policy.h"
 
 namespace quarry::algo {
 namespace {
@@ -102,7 +103,7 @@ class TallQr final : public TileProgram {
     const int64_t n = given.shape[1];
     const auto [chunks, rows] = blocks_of(given.grid.axis(0), given, call.room);
     const int64_t blocks = rows.count();
-    const std::vector<Node> inner = tree_over(blocks);
+    const std::vector<Node> inner = tree_over(blocks, triangles_together(blocks, given, call.room));
     const int64_t nodes = blocks + std::ssize(inner);
     const auto stack = [&](int64_t count, int64_t rows) {
       const Dims shape{count * rows, n};
@@ -164,14 +165,22 @@ class TallQr final : public TileProgram {
   struct Node {
     int64_t first, count;
   };
+  // How many of them a node has: fewer where a budget has no room for their decomposition.
+  int64_t triangles_together(int64_t blocks, const op::ArraySpec& a, int64_t room) const {
+    constexpr int64_t kMost = 8, kLeast = 2;
+    const int64_t copies = with_q_ ? 7 : 6;  // of triangles: R, Q and what the local decomposition takes
+    const int64_t bytes = copies * a.shape[1] * row_bytes(a), budget = room * local::memory_policy::kTasksInBudget;
+    int64_t together = kMost;
+    while (room > 0 && together > kLeast && std::min(together, blocks) * bytes > budget) --together;
+    return together;
+  }
   // Level by level.
-  static std::vector<Node> tree_over(int64_t blocks) {
-    constexpr int64_t kTogether = 8;
+  static std::vector<Node> tree_over(int64_t blocks, int64_t together) {
     std::vector<Node> inner;
     int64_t first = 0, last = blocks;
     while (last - first > 1) {
       const int64_t end = last;
-      for (; first < end; first += kTogether) inner.push_back({first, std::min(kTogether, end - first)});
+      for (; first < end; first += together) inner.push_back({first, std::min(together, end - first)});
       first = end;
       last = blocks + std::ssize(inner);
     }

@@ -239,6 +239,19 @@ TEST(MatricesInLittleMemory, ResultsCountToo) {
   }
 }
 
+// Fewer triangles of blocks meet in a task.
+TEST(MatricesInLittleMemory, TallOnesWorkFromTheLeastBudgetOn) {
+  const int64_t m = 1200, n = 200;
+  for (const char* budget : {"6MiB", "7MiB", "8MiB", "9MiB", "12MiB", "16MiB"}) {
+    const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu, budget));
+    SCOPED_TRACE(budget);
+    const Array a = random::default_rng(3).normal(0., 1., {m, n}).rechunk({n, n});
+    const auto [q, r] = linalg::qr(a);
+    EXPECT_LT(max(absolute(matmul(q.T(), q) - eye(n))).item<double>(), 1e-12);
+    EXPECT_LT(max(absolute(matmul(q, r) - a)).item<double>(), 1e-10);
+  }
+}
+
 // Tasks take what their trial said, and no more: most functions take more than three times what they read and make.
 TEST(MatricesInLittleMemory, TakeWhatTheirTrialSaid) {
   for (const int64_t n : {2, 40, 200}) {
