@@ -30,7 +30,7 @@ struct SavedFile {
   static constexpr int64_t kKept = -1;
   int64_t generation = 0, state = kKept;
   int32_t rank = 0;
-  auto operator<=>(const SavedFile&) const = default;
+  auto operator<=>(const SavedFile&) const = default;  // NOLINT(modernize-use-nullptr): of its own code
 };
 // A block of matrix `matrix` of a stage at its version. No bytes are saved of what nothing reads any more.
 struct SavedBlock {

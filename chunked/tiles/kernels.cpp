@@ -29,7 +29,6 @@ using local::ExecContext;
 using local::MatrixStack;
 using local::MatrixView;
 using local::Slice;
-using local::operator""_op;
 using Arrays = std::span<const NdArray>;
 
 // ---- Views of tiles ----
