@@ -428,7 +428,9 @@ std::optional<Array> of_whole_lines(const char* function, const Array& a, uint32
   const int64_t line_bytes = a.shape()[axis] * local::itemsize(a.dtype());
   if (line_bytes > most / kLeastLines) return std::nullopt;
   const int64_t bytes = (kCopies + 2) * local::itemsize(a.dtype());  // for each element, with a chunk and its result
-  const Array lines = moveaxis(compose::in_fitting_chunks(compose::with_whole_axis(a, axis), bytes, axis), axis, -1);
+  // Chunks are cut last: views of generated arrays have chunks of their own.
+  const Array lines =
+      compose::in_fitting_chunks(compose::with_whole_axis(moveaxis(a, axis, -1), a.ndim() - 1), bytes, a.ndim() - 1);
   // What the call refuses, and the result's dtype.
   const NdArray tried = statistic(local::ops::zeros({1, std::min<int64_t>(a.shape()[axis], 2)}, a.dtype()));
   const int64_t count = local::element_count(leading);
