@@ -175,9 +175,14 @@ typename V::EigenResult eigsh(const typename V::Operator& a, int64_t k, const ty
     const double floor = epsilon(dtype) * std::max(std::abs(values.front()), std::abs(values.back()));
     const auto bound = [&](int64_t i) { return std::max(tol * std::max(least, std::abs(value(i))), floor); };
     const std::vector<int64_t> best = wanted(values, k, which);
-    converged = std::count_if(best.begin(), best.end(), [&](int64_t i) { return residual(i) <= bound(i); });
+    converged = 0;
     worst = 0;
-    for (const int64_t i : best) worst = std::max(worst, residual(i));
+    for (const int64_t i : best) {
+      if (residual(i) <= bound(i))
+        ++converged;
+      else
+        worst = std::max(worst, residual(i));
+    }
 
     bool is_complete = space == n;
     if (converged == k && !is_complete && !known.empty()) {

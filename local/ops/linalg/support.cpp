@@ -8,7 +8,6 @@
 #include <limits>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "quarry/local/ndarray/launch.h"
@@ -104,21 +103,16 @@ void run(const Decomposition& task, const NdArray& like) {
 namespace {
 
 // Where matrix `number` of a stack is.
-std::vector<IndexItem> index_of(int64_t number, const Dims& batch) {
-  std::vector<IndexItem> index(static_cast<size_t>(batch.size()));
+Dims index_of(int64_t number, const Dims& batch) {
+  Dims index = batch;
   for (int d = batch.size() - 1; d >= 0; --d) {
-    index[static_cast<size_t>(d)] = number % batch[d];
+    index[d] = number % batch[d];
     number /= batch[d];
   }
   return index;
 }
 // What a message says of it.
-std::string of_matrix(int64_t number, const Dims& batch) {
-  if (batch.size() == 0) return "";
-  std::vector<int64_t> index;
-  for (const IndexItem& item : index_of(number, batch)) index.push_back(std::get<int64_t>(item));
-  return fmt::format(", of matrix ({}{})", fmt::join(index, ", "), index.size() == 1 ? "," : "");
-}
+std::string of_matrix(const Dims& index) { return index.size() == 0 ? "" : ", of matrix " + to_string(index); }
 
 }  // namespace
 
@@ -153,11 +147,11 @@ void check_singular(const Info& info, const NdArray& a) {
   const auto first = std::ranges::find(all, 1);
   if (first == all.end()) return;
   // Others have decomposed the transpose.
-  const std::vector<IndexItem> index = index_of(first - all.begin(), singular.shape());
-  const NdArray matrix = a[std::span<const IndexItem>(index)];
+  const Dims index = index_of(first - all.begin(), singular.shape());
+  const std::vector<IndexItem> items(index.begin(), index.end());
+  const NdArray matrix = a[std::span<const IndexItem>(items)];
   const int64_t pivot = lu_of_transpose(matrix.T(), loop_dtypes(a).compute).info.array().item<int64_t>();
-  throw LinAlgError("Singular matrix" + (pivot > 0 ? fmt::format(": pivot {} is 0", pivot) : "") +
-                    of_matrix(first - all.begin(), singular.shape()));
+  throw LinAlgError("Singular matrix" + (pivot > 0 ? fmt::format(": pivot {} is 0", pivot) : "") + of_matrix(index));
 }
 
 void throw_not_definite(const Info& info) {
@@ -166,7 +160,7 @@ void throw_not_definite(const Info& info) {
   std::string message = "Matrix is not positive definite";
   if (first != all.end())
     message += fmt::format(": its leading minor of order {} is not", *first) +
-               of_matrix(first - all.begin(), info.array().shape());
+               of_matrix(index_of(first - all.begin(), info.array().shape()));
   throw LinAlgError(message);
 }
 
