@@ -29,7 +29,6 @@ class AllocationCount final : public MemoryHook {
     used_ += event.requested_bytes;
     peak_ = std::max(peak_, used_);
     const int64_t bytes = detail::rounded_allocation(event.requested_bytes);
-    if (bytes == 0) return;
     const int64_t offset = *line_.take(bytes);
     places_[event.data] = offset;
     extent_ = std::max(extent_, offset + bytes);
