@@ -142,8 +142,7 @@ int64_t distinct_bytes(DType dtype, int64_t width, const DistinctWanted& wanted)
   constexpr int64_t kStates = 3;
   const int64_t positions = (wanted.index ? 1 : 0) + (wanted.counts ? 1 : 0);
   const int64_t bytes = width * local::itemsize(dtype) + positions * static_cast<int64_t>(sizeof(int64_t));
-  const int64_t scratch = op::estimated_peak_bytes(bytes) - op::estimated_peak_bytes(0);
-  return kStates * (bytes + scratch + (width + positions) * bytes_on_the_way(dtype));
+  return kStates * (op::element_task_bytes(bytes) + (width + positions) * bytes_on_the_way(dtype));
 }
 
 std::vector<NodePtr> distinct(const NodePtr& arg, const DistinctWanted& wanted, int64_t most, int64_t together) {

@@ -58,8 +58,7 @@ std::vector<NdArray> grouped(std::span<const NdArray> columns, std::span<const G
 }
 
 int64_t group_bytes(int64_t row_bytes, int64_t columns) {
-  const int64_t scratch = op::estimated_peak_bytes(row_bytes) - op::estimated_peak_bytes(0);
-  return 2 * row_bytes + scratch + 2 * columns * kPositionBytes;
+  return row_bytes + op::element_task_bytes(row_bytes) + 2 * columns * kPositionBytes;
 }
 
 GroupedChunks grouped_chunks(const std::vector<NodePtr>& keys, const std::vector<NodePtr>& columns,

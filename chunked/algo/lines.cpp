@@ -28,9 +28,7 @@ NodePtr of_lines(const std::string& name, uint64_t identity, local::DType result
   return map(std::move(spec), args)[0];
 }
 
-int64_t line_bytes(int64_t item_bytes) {
-  return item_bytes + op::estimated_peak_bytes(item_bytes) - op::estimated_peak_bytes(0) + kPositionBytes;
-}
+int64_t line_bytes(int64_t item_bytes) { return op::element_task_bytes(item_bytes) + kPositionBytes; }
 
 int64_t line_task_bytes(int64_t bytes, int64_t elements) {
   return bytes + op::estimated_peak_bytes(bytes) + elements * kPositionBytes;

@@ -195,8 +195,7 @@ std::vector<op::ArraySpec> Map::infer(std::span<const op::ArraySpec> arguments, 
   std::vector<AxisChunks> followed;
   for (size_t d = 0; d < follows.size(); ++d)
     if (follows[d]) followed.push_back(outputs[0].grid.axis(static_cast<int>(d)));
-  const int64_t scratch = op::estimated_peak_bytes(bytes) - op::estimated_peak_bytes(0);
-  const Grid cut = limited_grid(Grid(std::move(followed)), bytes + scratch, room);
+  const Grid cut = limited_grid(Grid(std::move(followed)), op::element_task_bytes(bytes), room);
   for (op::ArraySpec& output : outputs) {
     std::vector<AxisChunks> axes = output.grid.axes();
     int next = 0;

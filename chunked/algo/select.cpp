@@ -286,8 +286,7 @@ bool is_by_mask(int ndim) { return ndim == 1; }
 
 int64_t selected_bytes(DType dtype, int ndim) {
   const int64_t bytes = 2 * local::itemsize(dtype) + local::itemsize(DType::bool_);  // with the result and the mask
-  const int64_t estimated = op::estimated_peak_bytes(bytes) - op::estimated_peak_bytes(0);
-  return bytes + estimated + (is_by_mask(ndim) ? 0 : 3 * kPositionBytes);
+  return op::element_task_bytes(bytes) + (is_by_mask(ndim) ? 0 : 3 * kPositionBytes);
 }
 
 NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<const int64_t> counts) {

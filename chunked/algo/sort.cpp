@@ -230,13 +230,13 @@ int64_t sort_task_bytes(const SortedColumns& columns, const SortStep& step, int6
 }
 
 int64_t bytes_beside_sorted(DType dtype) {
-  constexpr int64_t kElements = int64_t{1} << 20, kEstimated = 3;  // copies of each in the estimate
+  constexpr int64_t kElements = int64_t{1} << 20;
   const op::ArraySpec spec = op::in_one_chunk({kElements}, dtype);
   const auto function = [](std::span<const NdArray> arrays) {
     return std::vector<NdArray>{local::ops::sort(local::ops::concatenate({arrays[0]}, 0))};
   };
   const int64_t taken = op::tried_peak_bytes(function, std::span(&spec, 1), spec.bytes(), chunk_policy().device);
-  return std::max<int64_t>(local::divided_up(taken - kEstimated * spec.bytes(), kElements), 0);
+  return std::max<int64_t>(local::divided_up(taken - op::estimated_peak_bytes(spec.bytes()), kElements), 0);
 }
 
 NodePtr joined_stretches(const char* name, const NodePtr& arg, const std::shared_ptr<const Stretches>& stretches) {

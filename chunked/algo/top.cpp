@@ -32,10 +32,7 @@ std::pair<NdArray, NdArray> sorted_ends(const NdArray& lines, int64_t k, int axi
 
 }  // namespace
 
-int64_t ends_bytes(DType dtype) {
-  constexpr int64_t kCopies = 4;
-  return kCopies * local::itemsize(dtype) + kPositionBytes;
-}
+int64_t ends_bytes(DType dtype) { return op::element_task_bytes(local::itemsize(dtype)) + kPositionBytes; }
 
 std::vector<NodePtr> ends_of_lines(const NodePtr& arg, int axis, int64_t k, bool greatest, bool positions) {
   const AxisChunks& cuts = arg->grid.axis(axis);

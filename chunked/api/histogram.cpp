@@ -53,7 +53,6 @@ struct ChunkSums {
   int64_t at_once = count;  // of the numbers, which `first` and `count` name; everything is read for each such part
 };
 constexpr int64_t kCountingBytes = 3 * sizeof(int64_t);  // bins and weights beside narrow elements
-constexpr int64_t kCopies = 4;                           // of what is counted, in a task
 
 Array summed(const ChunkSums& sums, std::span<const Array> cut, std::span<const Array> whole) {
   algo::MapSpec spec;
@@ -62,7 +61,7 @@ Array summed(const ChunkSums& sums, std::span<const Array> cut, std::span<const 
   spec.bytes_per_element = kCountingBytes;
   std::vector<Array> arrays(cut.begin(), cut.end());
   int64_t bytes = 0;
-  for (const Array& array : cut) bytes += kCopies * local::itemsize(array.dtype()) + kCountingBytes;
+  for (const Array& array : cut) bytes += op::element_task_bytes(local::itemsize(array.dtype())) + kCountingBytes;
   arrays[0] = in_fitting_chunks(cut[0], bytes);
   const Grid cuts = arrays[0].chunks();
   arrays.insert(arrays.end(), whole.begin(), whole.end());
@@ -227,16 +226,17 @@ bool is_large(const Array& table) {
 template <class F, class Fold>
 Array looked_up(const char* name, uint64_t identity, DType result, const Array& of, const Array& in, F function,
                 Fold fold) {
-  constexpr int64_t kOfBoth = 8;  // for each element, where half of a task is for x and half for the table
   const DType common = promoted({of, in});
   const int64_t item = std::max(local::itemsize(common), local::itemsize(DType::int64));
-  const Array x = in_fitting_chunks(of, kOfBoth * item);
-  const Array table = is_small(in) ? in : in_fitting_chunks(in, kOfBoth * item + algo::bytes_beside_sorted(common));
+  const int64_t beside = algo::bytes_beside_sorted(common);  // for each element of the table
+  // Half of a task is for x, and half for the table.
+  const Array x = in_fitting_chunks(of, 2 * op::element_task_bytes(item));
+  const Array table = is_small(in) ? in : in_fitting_chunks(in, 2 * op::element_task_bytes(item) + beside);
   const Array arrays[] = {x, table};
   const int64_t of_table = is_small(table) ? table.size() : table.chunks().axis(0).largest();
   const int64_t elements = local::element_count(x.chunks().largest()) + of_table;
   BlockOptions options{.name = name, .dtypes = {result}, .identity = identity};
-  options.scratch_bytes = op::estimated_peak_bytes(elements * item) + of_table * algo::bytes_beside_sorted(common);
+  options.scratch_bytes = op::estimated_peak_bytes(elements * item) + of_table * beside;
   if (is_small(table)) return apply_gufunc(block_function(function), "(),(n)->()", arrays, {}, options)[0];
   std::string axes;
   for (int d = 0; d < x.ndim(); ++d) axes += static_cast<char>('a' + d);

@@ -97,6 +97,8 @@ int64_t estimated_peak_bytes(int64_t bytes) {
   return kCopies * bytes + kSmall;
 }
 
+int64_t element_task_bytes(int64_t bytes) { return bytes + estimated_peak_bytes(bytes) - estimated_peak_bytes(0); }
+
 int64_t function_peak_bytes(const LocalFunction& /*function*/, std::span<const ArraySpec> arguments,
                             int64_t result_bytes) {
   int64_t bytes = result_bytes;

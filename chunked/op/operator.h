@@ -156,6 +156,8 @@ using LocalFunction = std::function<std::vector<NdArray>(std::span<const NdArray
 int64_t function_peak_bytes(const LocalFunction& function, std::span<const ArraySpec> arguments, int64_t result_bytes);
 // The estimate, for arrays of so many bytes together.
 int64_t estimated_peak_bytes(int64_t bytes);
+// What a task takes for each of many elements, whose arguments and results have so many bytes: these and the estimate.
+int64_t element_task_bytes(int64_t bytes);
 
 // Bytes that the arrays of a call have together.
 int64_t bytes_of(const Call& call);
