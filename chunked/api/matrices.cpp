@@ -127,38 +127,11 @@ std::vector<Array> applied(Call call) {
 }
 
 bool is_large(const Array& a) { return tiled::is_large(a, computed_in(a.dtype())); }
-
-Array both_triangles(const Array& a, local::Triangle triangle) {
-  const Array side = triangle == local::Triangle::lower ? tril(a, -1) : triu(a, 1);
-  return where(positions(a.shape(), 0) == positions(a.shape(), 1), real(a).astype(a.dtype()), side + adjoint(side));
-}
-
-}  // namespace calls
-
-namespace {
-
-// A function of one stack of matrices with one result.
-Array of_each(const char* name, const Array& a, NdArray (*function)(const NdArray&)) {
-  return applied({name, {{a}}, {}, [function](Arrays given) { return Results{function(given[0])}; }})[0];
-}
-
-// is_large() for a decomposition whose results have so many elements.
 bool is_large_with(const Array& a, int64_t elements) {
   const int64_t arrays = 1 + local::divided_up(elements, std::max<int64_t>(a.size(), 1));
   return tiled::is_large(a, computed_in(a.dtype()), static_cast<int>(std::min<int64_t>(arrays, 1 << 20)));
 }
 
-// Whether no device decomposes the matrix by itself.
-bool exceeds_eigh(const Array& a, const std::optional<Subset>& subset = std::nullopt) {
-  return is_large(a) && !spectral::eigh_fits(a.shape(0), computed_in(a.dtype()), subset);
-}
-bool exceeds_svd(const Array& a, bool with_vectors = true, bool full = false) {
-  constexpr int kArrays = 4;  // the matrix, U and V^H, one of which may be the larger square
-  const DType dtype = computed_in(a.dtype());
-  return tiled::is_large(a, dtype, kArrays) && !spectral::svd_fits(a.shape(), dtype, with_vectors, full);
-}
-
-// The array, whose computation throws InvalidArgument where it is not finite.
 Array finite(const Array& given, bool wanted) {
   if (!wanted) return given;
   // A chunk, its copy and what the function takes for each: many of them in the budget.
@@ -174,6 +147,31 @@ Array finite(const Array& given, bool wanted) {
     return x;
   };
   return map_blocks(checked, a, {}, options);
+}
+
+
+Array both_triangles(const Array& a, local::Triangle triangle) {
+  const Array side = triangle == local::Triangle::lower ? tril(a, -1) : triu(a, 1);
+  return where(positions(a.shape(), 0) == positions(a.shape(), 1), real(a).astype(a.dtype()), side + adjoint(side));
+}
+
+}  // namespace calls
+
+namespace {
+
+// A function of one stack of matrices with one result.
+Array of_each(const char* name, const Array& a, NdArray (*function)(const NdArray&)) {
+  return applied({name, {{a}}, {}, [function](Arrays given) { return Results{function(given[0])}; }})[0];
+}
+
+// Whether no device decomposes the matrix by itself.
+bool exceeds_eigh(const Array& a, const std::optional<Subset>& subset = std::nullopt) {
+  return is_large(a) && !spectral::eigh_fits(a.shape(0), computed_in(a.dtype()), subset);
+}
+bool exceeds_svd(const Array& a, bool with_vectors = true, bool full = false) {
+  constexpr int kArrays = 4;  // the matrix, U and V^H, one of which may be the larger square
+  const DType dtype = computed_in(a.dtype());
+  return tiled::is_large(a, dtype, kArrays) && !spectral::svd_fits(a.shape(), dtype, with_vectors, full);
 }
 
 // SciPy's trans=, which the local function has checked.

@@ -45,6 +45,10 @@ inline DType computed_in(DType dtype) { return local::is_half(dtype) ? DType::fl
 inline Array computed(const Array& a) { return a.astype(computed_in(a.dtype())); }
 // Whether a is decomposed by tiles (tiled.h).
 bool is_large(const Array& a);
+// The same for a decomposition whose results have so many elements.
+bool is_large_with(const Array& a, int64_t elements);
+// The array, whose computation throws InvalidArgument where it is not finite. Itself unless `wanted`.
+Array finite(const Array& a, bool wanted);
 
 // The Hermitian matrix of which one triangle is given: of the diagonal, the real parts.
 Array both_triangles(const Array& a, local::Triangle triangle);

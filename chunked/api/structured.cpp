@@ -6,7 +6,6 @@
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/matrix_calls.h"
 #include "quarry/chunked/api/reductions.h"
-#include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/tiled.h"
 #include "quarry/chunked/api/ufuncs.h"
@@ -20,7 +19,6 @@ namespace {
 using namespace compose;
 using namespace calls;
 namespace ops = local::ops;
-using local::MatrixOp;
 
 Array across(const Array& a, bool hermitian) { return hermitian ? adjoint(a) : transpose(a); }
 
@@ -42,15 +40,6 @@ void check_symmetry(const Array& a, bool hermitian) {
   ops::check_difference(found[0], found[1], computed_in(a.dtype()), hermitian);
 }
 
-// By the factor L of L L^H, or U of U^H U.
-Array solve_by_factor(const Array& factor, const Array& b, Triangle triangle) {
-  const auto solved = [&](const Array& sides, MatrixOp op) {
-    return tiled::solve_triangular(factor, sides, triangle, op, /*unit_diagonal=*/false);
-  };
-  if (triangle == Triangle::lower) return solved(solved(b, MatrixOp::none), MatrixOp::conjugate_transpose);
-  return solved(solved(b, MatrixOp::conjugate_transpose), MatrixOp::none);
-}
-
 // Of a Hermitian matrix whose diagonal is positive; none where it is not positive definite. Computes.
 std::optional<Array> cholesky_if_positive(const Array& a, Triangle triangle) {
   if (!(numbers_of({min(real(diagonal(a)))})[0] > 0)) return std::nullopt;
@@ -67,13 +56,13 @@ Array solve_large(const Array& a, const Array& b, const SystemOptions& options) 
     case Assumed::general:
       return tiled::solve(a, b);
     case Assumed::positive_definite:
-      return solve_by_factor(tiled::cholesky(a, options.triangle == Triangle::upper), b, options.triangle);
+      return tiled::solve_by_cholesky(tiled::cholesky(a, options.triangle == Triangle::upper), b, options.triangle);
     case Assumed::symmetric:
     case Assumed::hermitian:
       const bool hermitian = options.assume == Assumed::hermitian || !local::is_complex(a.dtype());
       if (hermitian)
         if (const std::optional<Array> factor = cholesky_if_positive(a, options.triangle))
-          return solve_by_factor(*factor, b, options.triangle);
+          return tiled::solve_by_cholesky(*factor, b, options.triangle);
       return tiled::solve(mirrored(a, options.triangle, hermitian), b);
   }
   return a;
@@ -83,14 +72,11 @@ Array solve_large(const Array& a, const Array& b, const SystemOptions& options) 
 std::function<Array(const Array&)> factored(const Array& a, const SystemOptions& options) {
   if (options.assume == Assumed::positive_definite) {
     const Array factor = tiled::cholesky(a, options.triangle == Triangle::upper).persist();
-    return [factor, triangle = options.triangle](const Array& b) { return solve_by_factor(factor, b, triangle); };
+    return [factor, triangle = options.triangle](const Array& b) { return tiled::solve_by_cholesky(factor, b, triangle); };
   }
   const tiled::Factors parts = tiled::lu(a, /*permute_l=*/false);
   const std::vector<Array> factors{parts.lower, parts.upper, parts.order}, kept = persist(factors);
-  return [kept](const Array& b) {
-    const Array half = tiled::solve_triangular(kept[0], take(b, kept[2], 0), Triangle::lower, MatrixOp::none, true);
-    return tiled::solve_triangular(kept[1], half, Triangle::upper, MatrixOp::none, false);
-  };
+  return [kept](const Array& b) { return tiled::solve_by_lu(kept[0], kept[1], kept[2], b); };
 }
 
 Array solve_in_two_precisions(const Array& given, const Array& b, const SystemOptions& options) {

@@ -7,6 +7,8 @@
 #include "quarry/chunked/api/diagonals.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/selection.h"
+#include "quarry/chunked/api/sorting.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/op/operator.h"
@@ -17,6 +19,7 @@ namespace quarry::linalg::tiled {
 namespace {
 
 using namespace compose;
+using local::MatrixOp;
 
 // What all ranks have for tasks; 0 where nothing is to run.
 int64_t job_memory() {
@@ -75,6 +78,30 @@ SlogdetResult slogdet(const Array& a) {
 Array det(const Array& a) {
   const SlogdetResult parts = slogdet(a);
   return parts.sign * exp(parts.logabsdet).astype(a.dtype());
+}
+
+PackedFactors packed_lu(const Array& a) {
+  const std::vector<expr::NodePtr> found = algo::lu(transpose(a).node(), job_memory(), algo::LuRows::last);
+  return {transpose(Array(found[0])), squeeze(columns_of(Array(found[1]), a.shape(0)), Axes(0))};
+}
+
+Array solve_by_lu(const Array& lower, const Array& upper, const Array& order, const Array& b, MatrixOp op) {
+  const auto by_lower = [&](const Array& sides) {
+    return solve_triangular(lower, sides, Triangle::lower, op, /*unit_diagonal=*/true);
+  };
+  const auto by_upper = [&](const Array& sides) {
+    return solve_triangular(upper, sides, Triangle::upper, op, /*unit_diagonal=*/false);
+  };
+  if (op == MatrixOp::none) return by_upper(by_lower(take(b, order, 0)));
+  return take(by_lower(by_upper(b)), argsort(order), 0);
+}
+
+Array solve_by_cholesky(const Array& factor, const Array& b, Triangle triangle) {
+  const auto solved = [&](const Array& sides, MatrixOp op) {
+    return solve_triangular(factor, sides, triangle, op, /*unit_diagonal=*/false);
+  };
+  if (triangle == Triangle::lower) return solved(solved(b, MatrixOp::none), MatrixOp::conjugate_transpose);
+  return solved(solved(b, MatrixOp::conjugate_transpose), MatrixOp::none);
 }
 
 Factors lu(const Array& a, bool permute_l) {

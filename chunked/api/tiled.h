@@ -30,6 +30,15 @@ struct Factors {
   Array lower, upper, order;
 };
 Factors lu(const Array& a, bool permute_l);
+// L below its diagonal of ones and U in one array, and the same order.
+struct PackedFactors {
+  Array both, order;
+};
+PackedFactors packed_lu(const Array& a);
+// x of op(a) x = b by what lu() or packed_lu(), or cholesky(), made of a.
+Array solve_by_lu(const Array& lower, const Array& upper, const Array& order, const Array& b,
+                  local::MatrixOp op = local::MatrixOp::none);
+Array solve_by_cholesky(const Array& factor, const Array& b, local::Triangle triangle);
 // R, and Q of so many columns.
 struct Orthogonal {
   std::optional<Array> q;

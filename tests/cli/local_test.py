@@ -159,7 +159,7 @@ class Errors(Local):
         inputs = ["-i", "x=a.h5:/x"]
         for text, pattern in [
             ("sort_complex(x)", "name 'sort_complex' is not defined; --local has it"),
-            ("np.linalg.expm(x)", "'linalg' has no function 'expm'; --local has it"),
+            ("np.polyfit(x, x, 1)", "'np' has no function 'polyfit'; --local has it"),
             ("x.tolist()", "arrays have no attribute 'tolist'; --local has it"),
             ("x.strides", "arrays have no attribute 'strides'; --local has it"),
             ("random.default_rng(1).permuted(x)", "generators have no method 'permuted'; --local has it"),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -11,6 +12,7 @@
 #include "quarry/local/ops/creation/creation.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/indexing/placement.h"
+#include "quarry/local/ops/linalg/exponential.h"
 #include "quarry/local/ops/linalg/linalg.h"
 #include "quarry/local/ops/linalg/norm_rules.h"
 #include "quarry/local/ops/linalg/support.h"
@@ -214,58 +216,13 @@ NdArray linalg_trace(const NdArray& x, int64_t offset, std::optional<DType> dtyp
 
 namespace {
 
-// The approximant of degree `terms` - 1, (v - u)^-1 (v + u) with u odd and v even in a: its coefficients, and the
-// largest 1-norm for which it is exact to the last bit in float32 and float64 (Higham 2005; 0: not used).
-struct Pade {
-  int terms;
-  double coefficients[14];
-  double single_bound, double_bound;
-  double bound(DType dtype) const { return real_type(dtype) == DType::float32 ? single_bound : double_bound; }
+struct Matrices {
+  using Array = NdArray;
+  static NdArray product(const NdArray& a, const NdArray& b) { return matmul(a, b); }
+  static NdArray sum(const NdArray& a, const NdArray& b) { return add(a, b); }
+  static NdArray scaled(const NdArray& a, double factor) { return multiply(a, factor); }
+  static NdArray ones(const NdArray& like) { return identities({}, like.shape(-1), like.shape(-1), like.dtype()); }
 };
-constexpr Pade kPade[] = {
-    {4, {120, 60, 12, 1}, 4.258730016922831e-1, 1.495585217958292e-2},
-    {6, {30240, 15120, 3360, 420, 30, 1}, 1.880152677804762, 2.539398330063230e-1},
-    {8, {17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1}, 3.925724783138660, 9.504178996162932e-1},
-    {10,
-     {17643225600, 8821612800, 2075673600, 302702400, 30270240, 2162160, 110880, 3960, 90, 1},
-     0,
-     2.097847961257068},
-    {14,
-     {64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
-      670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1},
-     0,
-     5.371920351148152},
-};
-// The smallest that serves without scaling, else the largest.
-const Pade& approximant(double size, DType dtype) {
-  const Pade* last = nullptr;
-  for (const Pade& pade : kPade) {
-    if (pade.bound(dtype) == 0) continue;
-    last = &pade;
-    if (size <= pade.bound(dtype)) break;
-  }
-  return *last;
-}
-
-std::pair<NdArray, NdArray> pade_terms(const NdArray& a, const Pade& pade) {
-  const double* const b = pade.coefficients;
-  const int64_t n = a.shape(-1);
-  const NdArray one = identities({}, n, n, a.dtype());
-  std::vector<NdArray> even{one, matmul(a, a)};  // a^0, a^2, a^4 ...
-  const bool largest = pade.terms == 14;
-  const int powers = largest ? 4 : pade.terms / 2;
-  while (static_cast<int>(even.size()) < powers) even.push_back(matmul(even.back(), even[1]));
-  // The sum of even powers from `first` with every second coefficient from b[from].
-  const auto combined = [&](int from, int first) {
-    NdArray sum = multiply(even[static_cast<size_t>(first)], b[from]);
-    for (int i = first + 1; i < powers; ++i) sum = add(sum, multiply(even[static_cast<size_t>(i)], b[from += 2]));
-    return sum;
-  };
-  if (!largest) return {matmul(a, combined(1, 0)), combined(0, 0)};
-  // Degree 13 needs no power above the sixth (Paterson and Stockmeyer).
-  return {matmul(a, add(matmul(even[3], combined(9, 1)), combined(1, 0))),
-          add(matmul(even[3], combined(8, 1)), combined(0, 0))};
-}
 
 }  // namespace
 
@@ -278,15 +235,15 @@ NdArray expm(const NdArray& A) {
   NdArray a = converted(A, dtype);
   if (A.size() == 0) return converted(a, dtypes.result);
   const NdArray size = norm_of_matrices<Functions>(a, NormOrder(1.0));
-  const double largest = max(size).item().as_double();
+  const double largest = item_or(max(size), 2 * std::end(kPade)[-1].bound(dtype)).as_double();
   if (!std::isfinite(largest)) return converted(multiply(a, std::numeric_limits<double>::quiet_NaN()), dtypes.result);
   const Pade& pade = approximant(largest, dtype);
   const double bound = pade.bound(dtype);
   // Matrices beyond the bound are scaled by 2^-s.
   const NdArray steps = maximum(ceil(log2(divide(size, bound))), 0);
-  const double most = largest > bound ? max(steps).item().as_double() : 0;
+  const double most = largest > bound ? item_or(max(steps), 1).as_double() : 0;
   if (most > 0) a = multiply(a, exp2(negative(steps))[{ellipsis, newaxis, newaxis}]);
-  const auto [u, v] = pade_terms(a, pade);
+  const auto [u, v] = pade_terms<Matrices>(a, pade);
   NdArray result = solve(subtract(v, u), add(v, u));
   // Each matrix is squared as often as it was halved.
   const NdArray squarings = steps[{ellipsis, newaxis, newaxis}];

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <numeric>
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/creation/creation.h"
@@ -405,41 +404,14 @@ NdArray pinv(const NdArray& a, const std::optional<NdArray>& rcond, bool hermiti
   return converted(result, dtypes.result);
 }
 
-NdArray tensorsolve(const NdArray& a_in, const NdArray& b, const std::optional<Ints>& axes) {
-  NdArray a = a_in;
-  if (axes) {
-    std::vector<int64_t> order(static_cast<size_t>(a.ndim()));
-    std::iota(order.begin(), order.end(), int64_t{0});
-    for (const int64_t axis : axes->values()) {
-      const auto found = std::find(order.begin(), order.end(), axis);
-      if (found == order.end())
-        throw InvalidArgument(fmt::format("axis {} is not one of an array with {} axes", axis, a.ndim()));
-      order.erase(found);
-      order.push_back(axis);
-    }
-    a = a.transpose(order);
-  }
-  Dims rest;
-  for (int d = b.ndim(); d < a.ndim(); ++d) rest.push_back(a.shape()[d]);
-  const int64_t unknowns = element_count(rest);
-  if (a.size() != unknowns * unknowns)
-    throw LinAlgError(
-        "Input arrays must satisfy the requirement             prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim])");
-  return solve(a.reshape({unknowns, unknowns}), b.reshape({b.size()})).reshape(rest);
+NdArray tensorsolve(const NdArray& a, const NdArray& b, const std::optional<Ints>& axes) {
+  const TensorMatrix parts = system_of_tensor(a.shape(), b.ndim(), axes);
+  return solve(a.transpose(parts.order).reshape(parts.matrix), b.reshape({b.size()})).reshape(parts.result);
 }
 
 NdArray tensorinv(const NdArray& a, int64_t ind) {
-  if (ind <= 0) throw InvalidArgument("Invalid ind argument.");
-  Dims result;
-  int64_t rows = 1;
-  for (int d = 0; d < a.ndim(); ++d) {
-    if (d < ind)
-      rows *= a.shape()[d];
-    else
-      result.push_back(a.shape()[d]);
-  }
-  for (int d = 0; d < std::min<int64_t>(ind, a.ndim()); ++d) result.push_back(a.shape()[d]);
-  return inv(a.reshape({rows, rows == 0 ? 0 : a.size() / rows})).reshape(result);
+  const TensorMatrix parts = inverse_of_tensor(a.shape(), ind);
+  return inv(a.reshape(parts.matrix)).reshape(parts.result);
 }
 
 // ---- scipy.linalg ----
@@ -469,15 +441,6 @@ NdArray triangular(const NdArray& a, Triangle triangle, DType dtype) {
   NdArray result = copied(a, dtype);
   keep_triangle(result, triangle, /*unit_diagonal=*/triangle == Triangle::lower);
   return result;
-}
-
-// The permutation that row swaps amount to: row i of the swapped matrix was row order[i] (..., m).
-NdArray row_order(const NdArray& pivots, int64_t m) {
-  const Dims batch(pivots.shape().begin(), pivots.shape().end() - 1);
-  NdArray order(joined(batch, {m}), DType::int64, context_for(pivots.device()));
-  if (order.size() != 0)
-    run(RowOrder{pivots.data<int32_t>(), element_count(batch), pivots.shape(-1), m, order.data<int64_t>()}, pivots);
-  return order;
 }
 
 }  // namespace
@@ -535,9 +498,7 @@ NdArray lu_solve(const std::pair<NdArray, NdArray>& lu_and_piv, const NdArray& b
     throw InvalidArgument(fmt::format("pivots of shape {} do not fit factors of shape {}", to_string(piv.shape()),
                                       to_string(factors.shape())));
   const LoopDTypes dtypes = loop_dtypes(factors, b);
-  // Pivots outside of the matrix would be read as addresses.
-  if (piv.size() != 0 && item_or(any(logical_or(less(piv, 0), greater_equal(piv, factors.shape(-1)))), false).as_bool())
-    throw InvalidArgument(fmt::format("pivots must lie in [0, {})", factors.shape(-1)));
+  check_swaps(piv, factors.shape(-1));
   const RightHandSides sides(factors, b, is_vector(b), dtypes.compute);
   solve_by_lu(seen(factors, dtypes.compute, /*transposed_serves=*/false).columns, add(piv, 1).astype(DType::int32), op,
               sides, dtypes.compute);

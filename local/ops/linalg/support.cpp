@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,11 @@ namespace {
 
 DType inexact(DType dtype) { return is_float(dtype) || is_complex(dtype) ? dtype : DType::float64; }
 LoopDTypes dtypes(DType result) { return {is_half(result) ? DType::float32 : result, result}; }
+std::vector<int64_t> axis_numbers(int count) {
+  std::vector<int64_t> axes(static_cast<size_t>(count));
+  std::iota(axes.begin(), axes.end(), int64_t{0});
+  return axes;
+}
 
 }  // namespace
 
@@ -209,6 +215,35 @@ LuOfTranspose lu_of_transpose(const NdArray& a, DType dtype) {
   return result;
 }
 
+NdArray row_order(const NdArray& pivots, int64_t m) {
+  const Dims batch(pivots.shape().begin(), pivots.shape().end() - 1);
+  NdArray order(joined(batch, {m}), DType::int64, context_for(pivots.device()));
+  if (order.size() != 0)
+    run(RowOrder{pivots.data<int32_t>(), element_count(batch), pivots.shape(-1), m, order.data<int64_t>()}, pivots);
+  return order;
+}
+
+NdArray swaps_to(const NdArray& order, int64_t k) {
+  const std::vector<int64_t> wanted = to_vector<int64_t>(order.to(kCpu));
+  std::vector<int64_t> rows(wanted.size()), places(wanted.size()), swaps;  // the row at a place, and the reverse
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  std::iota(places.begin(), places.end(), int64_t{0});
+  for (int64_t i = 0; i < k; ++i) {
+    const int64_t from = places[static_cast<size_t>(wanted[static_cast<size_t>(i)])];
+    swaps.push_back(from);
+    std::swap(rows[static_cast<size_t>(i)], rows[static_cast<size_t>(from)]);
+    places[static_cast<size_t>(rows[static_cast<size_t>(from)])] = from;
+  }
+  return from_vector(swaps).to(order.device());
+}
+
+void check_swaps(const NdArray& swaps, int64_t n) {
+  // Others would be read as addresses.
+  const NdArray outside = apply("logical_or"_op, {apply("less"_op, {swaps, 0}), apply("greater_equal"_op, {swaps, n})});
+  if (swaps.size() != 0 && item_or(reduce("any"_reduction, outside), false).as_bool())
+    throw InvalidArgument(fmt::format("pivots must lie in [0, {})", n));
+}
+
 Inverses inverses(const NdArray& a, DType dtype) {
   const ExecContext context = context_for(a.device());
   const NdArray work = copied(a, dtype);
@@ -379,6 +414,36 @@ Singular singular(const NdArray& a, DType dtype, bool full, bool vectors) {
     result.vh = wide ? left : swapped(right);
   }
   return result;
+}
+
+TensorMatrix inverse_of_tensor(const Dims& shape, int64_t ind) {
+  if (ind <= 0) throw InvalidArgument("Invalid ind argument.");
+  TensorMatrix parts{axis_numbers(shape.size()), {}, {}};
+  const int split = static_cast<int>(std::min<int64_t>(ind, shape.size()));
+  parts.result = Dims(shape.begin() + split, shape.end());
+  for (int d = 0; d < split; ++d) parts.result.push_back(shape[d]);
+  const int64_t rows = element_count(Dims(shape.begin(), shape.begin() + split));
+  parts.matrix = {rows, rows == 0 ? 0 : element_count(shape) / rows};
+  return parts;
+}
+
+TensorMatrix system_of_tensor(const Dims& shape, int b_ndim, const std::optional<Ints>& axes) {
+  TensorMatrix parts{axis_numbers(shape.size()), {}, {}};
+  for (const int64_t axis : axes ? axes->values() : std::vector<int64_t>()) {
+    const auto found = std::find(parts.order.begin(), parts.order.end(), axis);
+    if (found == parts.order.end())
+      throw InvalidArgument(fmt::format("axis {} is not one of an array with {} axes", axis, shape.size()));
+    parts.order.erase(found);
+    parts.order.push_back(axis);
+  }
+  for (int d = b_ndim; d < shape.size(); ++d)
+    parts.result.push_back(shape[static_cast<int>(parts.order[static_cast<size_t>(d)])]);
+  const int64_t unknowns = element_count(parts.result);
+  if (element_count(shape) != unknowns * unknowns)
+    throw LinAlgError(
+        "Input arrays must satisfy the requirement             prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim])");
+  parts.matrix = {unknowns, unknowns};
+  return parts;
 }
 
 }  // namespace quarry::local::linalg

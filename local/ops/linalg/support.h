@@ -80,6 +80,14 @@ struct LuOfTranspose {
 };
 LuOfTranspose lu_of_transpose(const NdArray& a, DType dtype);
 
+// The permutation that row swaps amount to, as LAPACK counts them (int32, from 1): row i of the swapped matrix was row
+// order[i] (int64; ..., m).
+NdArray row_order(const NdArray& pivots, int64_t m);
+// The first k of the row swaps, from 0, that lead to such an order of the rows of one matrix. Blocks.
+NdArray swaps_to(const NdArray& order, int64_t k);
+// Throws InvalidArgument unless swaps, from 0, name rows of the n x n matrices that have them. Blocks.
+void check_swaps(const NdArray& swaps, int64_t n);
+
 // Inverses in C order; those of singular matrices are unspecified, and info says so.
 struct Inverses {
   NdArray values;
@@ -97,6 +105,14 @@ struct TallQr {
   NdArray q, r;
 };
 std::optional<TallQr> tall_qr(const NdArray& a, DType dtype, bool with_q, bool with_signs = true);
+
+// The matrix that tensorinv() and tensorsolve() make of a tensor with its axes in `order`, and their results' shape.
+struct TensorMatrix {
+  std::vector<int64_t> order;
+  Dims matrix, result;
+};
+TensorMatrix inverse_of_tensor(const Dims& shape, int64_t ind);
+TensorMatrix system_of_tensor(const Dims& shape, int b_ndim, const std::optional<Ints>& axes);
 
 // Singular values and vectors, as NumPy's svd, in the compute dtype; matrices may be empty. Throws LinAlgError for NaN
 // and infinity. Blocks.
