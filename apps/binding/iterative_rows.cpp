@@ -88,24 +88,40 @@ LsmrTuple lsmr(const Matrix& A, const Array& b, double damp, double atol, double
   return {r.x, r.istop, r.itn, r.normr, r.normar, r.norma, r.conda, r.normx};
 }
 
-std::pair<Array, Array> eigsh(const Matrix& A, int64_t k, std::string_view which, const std::optional<Array>& v0,
-                              std::optional<int64_t> ncv, std::optional<int64_t> maxiter, double tol) {
+namespace {
+
+using FindEigen = iterative::EigenResult (*)(const Array&, int64_t, const iterative::EigenOptions&);
+using FindEigenOfOperator = iterative::EigenResult (*)(const iterative::LinearOperator&, int64_t,
+                                                       const iterative::EigenOptions&);
+EigenOutcome some_eigen(FindEigen of_dense, FindEigenOfOperator of_operator, const Matrix& A, int64_t k,
+                        const iterative::EigenOptions& options) {
+  const auto* dense = std::get_if<Array>(&A);
   const iterative::EigenResult found =
-      iterative::eigsh(operator_of(A), k, {.which = which, .v0 = v0, .ncv = ncv, .maxiter = maxiter, .tol = tol});
-  return {found.values, found.vectors};
+      dense != nullptr ? of_dense(*dense, k, options) : of_operator(operator_of(A), k, options);
+  if (!options.return_eigenvectors) return found.values;
+  return std::pair(found.values, found.vectors);
 }
-std::pair<Array, Array> eigs(const Matrix& A, int64_t k, std::string_view which, const std::optional<Array>& v0,
-                             std::optional<int64_t> ncv, std::optional<int64_t> maxiter, double tol) {
-  const iterative::EigenResult found =
-      iterative::eigs(operator_of(A), k, {.which = which, .v0 = v0, .ncv = ncv, .maxiter = maxiter, .tol = tol});
-  return {found.values, found.vectors};
+
+}  // namespace
+
+EigenOutcome eigsh(const Matrix& A, int64_t k, const std::optional<Array>& M, std::optional<double> sigma,
+                   std::string_view which, const std::optional<Array>& v0, std::optional<int64_t> ncv,
+                   std::optional<int64_t> maxiter, double tol, bool return_eigenvectors) {
+  return some_eigen(iterative::eigsh, iterative::eigsh, A, k,
+                    {which, M, sigma, v0, ncv, maxiter, tol, return_eigenvectors});
 }
-std::tuple<Array, Array, Array> svds(const Matrix& A, int64_t k, std::optional<int64_t> ncv, double tol,
-                                     std::string_view which, const std::optional<Array>& v0,
-                                     std::optional<int64_t> maxiter) {
+EigenOutcome eigs(const Matrix& A, int64_t k, const std::optional<Array>& M, std::optional<double> sigma,
+                  std::string_view which, const std::optional<Array>& v0, std::optional<int64_t> ncv,
+                  std::optional<int64_t> maxiter, double tol, bool return_eigenvectors) {
+  return some_eigen(iterative::eigs, iterative::eigs, A, k,
+                    {which, M, sigma, v0, ncv, maxiter, tol, return_eigenvectors});
+}
+SvdsOutcome svds(const Matrix& A, int64_t k, std::optional<int64_t> ncv, double tol, std::string_view which,
+                 const std::optional<Array>& v0, std::optional<int64_t> maxiter, bool return_singular_vectors) {
   const iterative::SvdsResult found =
-      iterative::svds(operator_of(A), k, {.ncv = ncv, .tol = tol, .which = which, .v0 = v0, .maxiter = maxiter});
-  return {found.u, found.values, found.vh};
+      iterative::svds(operator_of(A), k, {ncv, tol, which, v0, maxiter, return_singular_vectors});
+  if (!return_singular_vectors) return found.values;
+  return std::tuple(found.u, found.values, found.vh);
 }
 std::pair<Array, Array> lobpcg(const Matrix& A, const Array& X, const std::optional<Matrix>& B, const Preconditioner& M,
                                const std::optional<Array>& Y, std::optional<double> tol, int64_t maxiter,

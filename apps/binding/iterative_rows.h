@@ -38,13 +38,17 @@ LsqrTuple lsqr(const Matrix& A, const Array& b, double damp, double atol, double
 using LsmrTuple = std::tuple<Array, int64_t, int64_t, double, double, double, double, double>;
 LsmrTuple lsmr(const Matrix& A, const Array& b, double damp, double atol, double btol, double conlim,
                std::optional<int64_t> maxiter, const std::optional<Array>& x0);
-std::pair<Array, Array> eigsh(const Matrix& A, int64_t k, std::string_view which, const std::optional<Array>& v0,
-                              std::optional<int64_t> ncv, std::optional<int64_t> maxiter, double tol);
-std::pair<Array, Array> eigs(const Matrix& A, int64_t k, std::string_view which, const std::optional<Array>& v0,
-                             std::optional<int64_t> ncv, std::optional<int64_t> maxiter, double tol);
-std::tuple<Array, Array, Array> svds(const Matrix& A, int64_t k, std::optional<int64_t> ncv, double tol,
-                                     std::string_view which, const std::optional<Array>& v0,
-                                     std::optional<int64_t> maxiter);
+// Values, and vectors where they are asked for.
+using EigenOutcome = std::variant<std::pair<Array, Array>, Array>;
+EigenOutcome eigsh(const Matrix& A, int64_t k, const std::optional<Array>& M, std::optional<double> sigma,
+                   std::string_view which, const std::optional<Array>& v0, std::optional<int64_t> ncv,
+                   std::optional<int64_t> maxiter, double tol, bool return_eigenvectors);
+EigenOutcome eigs(const Matrix& A, int64_t k, const std::optional<Array>& M, std::optional<double> sigma,
+                  std::string_view which, const std::optional<Array>& v0, std::optional<int64_t> ncv,
+                  std::optional<int64_t> maxiter, double tol, bool return_eigenvectors);
+using SvdsOutcome = std::variant<std::tuple<Array, Array, Array>, Array>;
+SvdsOutcome svds(const Matrix& A, int64_t k, std::optional<int64_t> ncv, double tol, std::string_view which,
+                 const std::optional<Array>& v0, std::optional<int64_t> maxiter, bool return_singular_vectors);
 std::pair<Array, Array> lobpcg(const Matrix& A, const Array& X, const std::optional<Matrix>& B, const Preconditioner& M,
                                const std::optional<Array>& Y, std::optional<double> tol, int64_t maxiter, bool largest);
 std::tuple<Array, Array, Array> svd_compressed(const Array& a, int64_t k, std::string_view iterator,

@@ -15,7 +15,11 @@
 namespace quarry::sparse::linalg {
 
 struct EigenOptions {
-  std::string_view which = "LM";        // of largest magnitude; SM, LA, SA (algebraically), BE (half from each end)
+  std::string_view which = "LM";  // of largest magnitude; SM, LA, SA (algebraically), BE (half from each end)
+  std::optional<Array> M = {};    // a x = lambda M x; positive definite, kept as its Cholesky factor
+  // The eigenvalues next to it: of (a - sigma M)^-1, by LU, whose factors are kept; `which` speaks of 1 / (lambda -
+  // sigma). NotSupported where `a` is no dense matrix.
+  std::optional<double> sigma = {};
   std::optional<Array> v0 = {};         // where to begin; a fixed random vector
   std::optional<int64_t> ncv = {};      // vectors that are kept, min(n, max(2 k + 1, 20))
   std::optional<int64_t> maxiter = {};  // restarts, 10 n
@@ -24,11 +28,12 @@ struct EigenOptions {
 };
 struct EigenResult {
   Array values;   // (k,), real, ascending
-  Array vectors;  // (n, k), orthonormal; (n, 0) without return_eigenvectors
+  Array vectors;  // (n, k), orthonormal (with M: v^H M v = 1); (n, 0) without return_eigenvectors
 };
 // Lanczos's method with full orthogonalisation and thick restarts (K. Wu and H. Simon, Thick-Restart Lanczos Method for
 // Large Symmetric Eigenvalue Problems, 2000). One computation a product.
 EigenResult eigsh(const LinearOperator& a, int64_t k = 6, const EigenOptions& options = {});
+EigenResult eigsh(const Array& a, int64_t k = 6, const EigenOptions& options = {});
 
 // Of any square a: as many eigenvalues of largest (L) or smallest (S) magnitude (M), real (R) or imaginary part (I, of
 // a real a its size), `which` "LM" unless said. Values and vectors are complex, the wanted most first, vectors of
@@ -36,6 +41,7 @@ EigenResult eigsh(const LinearOperator& a, int64_t k = 6, const EigenOptions& op
 // Stewart, A Krylov-Schur Algorithm for Large Eigenproblems, 2002). ncv is at least k + 2 (or n). The eigenvectors of a
 // defective eigenvalue are nearly parallel.
 EigenResult eigs(const LinearOperator& a, int64_t k = 6, const EigenOptions& options = {});
+EigenResult eigs(const Array& a, int64_t k = 6, const EigenOptions& options = {});
 
 struct SvdsOptions {
   std::optional<int64_t> ncv = {};

@@ -1,5 +1,6 @@
 #include "quarry/chunked/api/solvers.h"
 
+#include "quarry/chunked/api/eigen_calls.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/api/vectors.h"
 #include "quarry/local/sparse/arnoldi.h"
@@ -37,12 +38,18 @@ LsmrResult lsmr(const LinearOperator& a, const Array& b, double damp, double ato
   return krylov::lsmr<ChunkedVectors>(a, b, damp, atol, btol, conlim, maxiter, x0);
 }
 
-EigenResult eigsh(const LinearOperator& a, int64_t k, const EigenOptions& options) {
+namespace eigen {
+
+DType computed_in(DType dtype) { return krylov::eigen_dtype(dtype); }
+EigenResult of_hermitian(const LinearOperator& a, int64_t k, const EigenOptions& options) {
   return krylov::eigsh<ChunkedVectors>(a, k, options, options.which);
 }
-EigenResult eigs(const LinearOperator& a, int64_t k, const EigenOptions& options) {
+EigenResult of_general(const LinearOperator& a, int64_t k, const EigenOptions& options) {
   return krylov::eigs<ChunkedVectors>(a, k, options, options.which);
 }
+
+}  // namespace eigen
+
 LobpcgResult lobpcg(const LinearOperator& a, const Array& X, const LobpcgOptions& options) {
   return krylov::lobpcg<ChunkedVectors>(a, X, options);
 }

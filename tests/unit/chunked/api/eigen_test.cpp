@@ -90,6 +90,52 @@ TEST_P(Spectra, EigenvaluesAreThoseOfLapack) {
   }
 }
 
+// Of two matrices, near a number, both: for Hermitian matrices and for general ones.
+TEST_P(Spectra, ProblemsOfTwoMatricesAndNearANumber) {
+  const int64_t n = 60;
+  for (const DType dtype : dtypes()) {
+    SCOPED_TRACE(local::name(dtype));
+    const double bound = 5000 * eps(dtype);
+    const NdArray x = with_spectrum(local::linspace(0.5, 2., n), dtype);
+    const NdArray a = with_spectrum(local::linspace(-3., 4., n), dtype), b = local::matmul(x, x);
+    const NdArray product = local::matmul(a, x);  // neither symmetric nor Hermitian
+    const Array ca = Array::from_local(a).rechunk({17, 25}), cb = Array::from_local(b).rechunk({31, 17}),
+                cp = Array::from_local(product).rechunk({17, 25});
+    const auto expect_solves = [&](const EigenResult& found, const NdArray& left, bool with_b) {
+      const NdArray w = found.values.to_host(), v = found.vectors.to_host();
+      EXPECT_LE(norm_of(local::matmul(left, v) - (with_b ? local::matmul(b, v) : v) * w), bound);
+      return w;
+    };
+    // The wanted ones: of SciPy's definition, the nearest by distance for "LM".
+    const auto nearest = [&](NdArray all, double sigma, int64_t k) {
+      const NdArray order = local::argsort(local::absolute(all - sigma));
+      return local::sort(local::take(all, order(Slice{0, k, 1}), 0));
+    };
+    const NdArray plain = local::linalg::eigvalsh(a).astype(DType::float64),
+                  both = std::get<0>(local::linalg::eigh(a, b).tie()).astype(DType::float64);
+    const auto values = [](const NdArray& w) { return w.astype(DType::float64); };
+    EXPECT_TRUE(near(values(expect_solves(eigsh(ca, 4, {.which = "LA", .M = cb}), a, true)),
+                     both(Slice{n - 4, n, 1}).copy(), bound, bound));
+    EXPECT_TRUE(
+        near(values(expect_solves(eigsh(ca, 4, {.sigma = 0.3}), a, false)), nearest(plain, 0.3, 4), bound, bound));
+    const EigenResult near_both = eigsh(ca, 4, {.M = cb, .sigma = 0.3});
+    EXPECT_TRUE(near(values(expect_solves(near_both, a, true)), nearest(both, 0.3, 4), bound, bound));
+    const NdArray v = near_both.vectors.to_host();
+    EXPECT_LE(norm_of(local::matmul(adjoint(v), local::matmul(b, v)) - local::eye(4)), bound);
+    EXPECT_EQ(near_both.values.dtype(), local::real_type(dtype));
+    expect_solves(eigs(cp, 3, {.M = cb}), product, true);
+    expect_solves(eigs(cp, 3, {.sigma = 0.3}), product, false);
+    expect_solves(eigs(cp, 3, {.M = cb, .sigma = 0.3}), product, true);
+    EXPECT_EQ(eigsh(ca, 4, {.sigma = 0.3, .return_eigenvectors = false}).vectors.size(), 0);
+  }
+  const Array one = eye(n);
+  EXPECT_THROW(eigsh(one, 2, {.M = eye(n + 1)}), local::InvalidArgument);
+  EXPECT_THROW(eigsh(one, 2, {.M = -one}), local::LinAlgError);
+  EXPECT_THROW(eigsh(one, 2, {.sigma = 1}), local::LinAlgError);  // singular
+  EXPECT_THROW(eigsh(LinearOperator(one), 2, {.sigma = 0.5}), local::NotSupported);
+  EXPECT_THROW(eigsh(ones({3, 4}), 2, {.sigma = 0.5}), local::InvalidArgument);
+}
+
 TEST_P(Spectra, OperatorsAndInvariantSpaces) {
   // The start lies in a space of two eigenvectors: the method goes on in other directions.
   const NdArray d = local::concatenate({local::linspace(1., 3., 38), local::from_vector<double>({7., 9.})});
