@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -79,9 +80,12 @@ NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<co
 int64_t selected_bytes(local::DType dtype, int ndim);
 // The positions (int64) where a 1-d mask is true.
 NodePtr true_positions(const NodePtr& mask, std::span<const int64_t> counts);
-// Elements at positions inside the axis, in that order. A task holds a chunk of the result, what it takes
-// from other ranks, and the chunks of its own rank that it takes from.
-NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions);
+// Elements at positions inside the axis, in that order, at most so many along it in a chunk. A task holds a chunk of the
+// result, what it takes from other ranks, and the chunks of its own rank that it takes from.
+NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions,
+              int64_t most = std::numeric_limits<int64_t>::max());
+// What its tasks take for each element.
+int64_t taken_bytes(local::DType dtype);
 // One element per index; extents but for the axis are equal. A task holds whole lines of `arg`.
 NodePtr taken_along_axis(const NodePtr& arg, const NodePtr& indices, int axis);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <limits>
 #include <optional>
 
 #include "quarry/chunked/algo/algo.h"
@@ -30,12 +31,14 @@ struct Taken {
   std::vector<int64_t> chunks, extents;
 };
 
-Taken taken_of(std::span<const int64_t> counts) {
+// In pieces of at most so many elements.
+Taken taken_of(std::span<const int64_t> counts, int64_t most = std::numeric_limits<int64_t>::max()) {
   Taken taken;
   for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0) continue;
-    taken.chunks.push_back(static_cast<int64_t>(i));
-    taken.extents.push_back(counts[i]);
+    for (int64_t left = counts[i]; left > 0; left -= taken.extents.back()) {
+      taken.chunks.push_back(static_cast<int64_t>(i));
+      taken.extents.push_back(std::min(left, most));
+    }
   }
   return taken;
 }
@@ -342,7 +345,9 @@ NodePtr gathered_from_chunks(const NodePtr& arg, int axis, uint64_t identity, co
 
 }  // namespace
 
-NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions) {
+int64_t taken_bytes(DType dtype) { return op::element_task_bytes(2 * local::itemsize(dtype)) + 3 * kPositionBytes; }
+
+NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions, int64_t most) {
   const AxisChunks& cuts = arg->grid.axis(axis);
   const auto count = static_cast<int64_t>(positions.size());
   if (count == 0) return nothing(arg, axis);
@@ -361,7 +366,7 @@ NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions) {
     in_order = in_order && at == static_cast<int64_t>(i);
     ++at;
   }
-  const Taken from = taken_of(counts);
+  const Taken from = taken_of(counts, most);
   const uint64_t identity = op::Hash().add(axis).add(hash_of(positions)).value;
   op::ArraySpec made_spec = with_axis(arg, axis, AxisChunks(from.extents));
   const AxisChunks made = made_spec.grid.axis(axis);
@@ -374,7 +379,7 @@ NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions) {
   if (in_order) return all;
 
   // Into the order that was asked for.
-  const AxisChunks result(count, std::max<int64_t>(cuts.largest(), 1));
+  const AxisChunks result(count, std::clamp<int64_t>(cuts.largest(), 1, most));
   return expr::apply(std::make_shared<Reordered>(axis, identity, made, places, with_axis(all, axis, result)), {all});
 }
 

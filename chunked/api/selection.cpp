@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/compose.h"
@@ -11,6 +12,7 @@
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
+#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/ufunc/apply.h"
@@ -43,6 +45,16 @@ Array selected(const Array& given, const Array& mask, int axis) {
   const AxisChunks& cuts = x.chunks().axis(axis);
   const auto [kept, counts] = counted(mask, cuts, &x);
   return joined(Array(algo::selected(x.node(), kept.node(), axis, counts)), axis, cuts.largest());
+}
+
+// The most elements along an axis of which two tasks with so many bytes for each of their elements fit the budget.
+int64_t most_along(const Array& x, int axis, int64_t bytes_per_element) {
+  constexpr int64_t kTasks = 2;
+  const int64_t room = Runtime::current().plan_bytes();
+  if (room == 0) return std::numeric_limits<int64_t>::max();
+  const Dims chunk = x.chunks().largest();
+  const int64_t others = local::element_count(chunk) / std::max<int64_t>(chunk[axis], 1);
+  return std::max<int64_t>(room / (kTasks * bytes_per_element * std::max<int64_t>(others, 1)), 1);
 }
 
 void check_bool(const Array& mask) {
@@ -146,7 +158,8 @@ Array argwhere(const Array& a) {
 
 Array take(const Array& a, const NdArray& given, std::optional<int64_t> axis, std::string_view mode) {
   const local::IndexMode how = local::parse_index_mode(mode);
-  const Array x = axis && a.ndim() > 0 ? a : ravel(a);
+  const int64_t bytes = algo::taken_bytes(a.dtype());
+  const Array x = compose::in_fitting_chunks(axis && a.ndim() > 0 ? a : ravel(a), bytes);
   const int along = axis ? local::normalize_axis(*axis, x.ndim()) : 0;
   const int64_t extent = x.shape()[along];
   // An empty list is float64.
@@ -157,8 +170,9 @@ Array take(const Array& a, const NdArray& given, std::optional<int64_t> axis, st
     indices = how == local::IndexMode::wrap ? local::apply("remainder"_op, {indices, extent})
                                             : local::ops::clip_between(indices, 0, extent - 1);
   }
-  Array result = joined(Array(algo::taken(x.node(), along, checked_positions(indices, along, extent))), along,
-                        x.chunks().axis(along).largest());
+  const Array parts(
+      algo::taken(x.node(), along, checked_positions(indices, along, extent), most_along(x, along, bytes)));
+  Array result = joined(parts, along, x.chunks().axis(along).largest());
   if (indices.ndim() == 1) return result;
   Dims shape(x.shape().begin(), x.shape().begin() + along);
   for (const int64_t n : indices.shape()) shape.push_back(n);
