@@ -325,7 +325,7 @@ int64_t Map::function_bytes(const op::Call& call, int64_t chunk, std::span<const
     for (const op::ArraySpec& box : boxes) elements += local::element_count(box.shape);
     for (const op::ArraySpec& output : call.outputs) elements += output.grid.chunk_elements(chunk);
     const int64_t taken = spec_.by_trial ? op::tried_peak_bytes(function, boxes, result_bytes, chunk_policy().device)
-                                         : op::function_peak_bytes(function, boxes, result_bytes);
+                                         : op::function_peak_bytes(boxes, result_bytes, chunk_policy().device);
     const int64_t beside = spec_.into ? std::max<int64_t>(taken - result_bytes, 0) : taken;
     known->second = local::rounded_allocation(beside + elements * spec_.bytes_per_element);
   }

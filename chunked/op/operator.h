@@ -151,9 +151,9 @@ std::vector<NdArray> taken_results(std::vector<NdArray> results, const Call& cal
 // function_peak_bytes() of local().
 int64_t local_peak_bytes(const Operator& op, const Call& call, const local::Device& device);
 // The bytes that a function of local arrays takes at most at once, results included, for arguments of these shapes and
-// dtypes and results of so many bytes: an estimate. This is the place for a trial run of the function.
+// dtypes and results of so many bytes: an estimate, on a GPU with what its libraries take for small matrices.
 using LocalFunction = std::function<std::vector<NdArray>(std::span<const NdArray>)>;
-int64_t function_peak_bytes(const LocalFunction& function, std::span<const ArraySpec> arguments, int64_t result_bytes);
+int64_t function_peak_bytes(std::span<const ArraySpec> arguments, int64_t result_bytes, local::DeviceKind kind);
 // The estimate, for arrays of so many bytes together.
 int64_t estimated_peak_bytes(int64_t bytes);
 // What a task takes for each of many elements, whose arguments and results have so many bytes: these and the estimate.
