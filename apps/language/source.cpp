@@ -62,6 +62,7 @@ std::string place(const Source& source, Span span) {
   const auto newlines = std::count(before.begin(), before.end(), '\n');
   const size_t last = before.rfind('\n');
   const int64_t column = code_points(last == std::string_view::npos ? before : before.substr(last + 1)) + 1;
+  if (source.line == 0 && !source.name.empty()) return source.name + ": ";
   if (source.line > 0) {
     return source.name + ":" + std::to_string(source.line + newlines) + ":" + std::to_string(column) + ": ";
   }

@@ -87,7 +87,9 @@ class Evaluation {
       }
     });
     job_.note_inputs(names);
-    warn_of_unused_chunks();
+    std::vector<Array> inputs;
+    for (const auto& [name, value] : environment_.variables) collect_arrays(value, inputs);
+    job_.warn_of_unused_chunks(inputs);
     environment_.session.random = std::make_shared<random::Generator>(options_.common.seed_value());
     return options_.script.empty() ? run_expression() : run_script();
   }
@@ -95,7 +97,7 @@ class Evaluation {
  private:
   int run_expression() {
     check_known_outputs();
-    const expression::Source source{options_.expression, "", 0};
+    const expression::Source source{options_.expression, options_.command, 0};
     const Value value = evaluate(source, *expression::parse(source), environment_);
     if (!options_.output.empty()) return store_values({{"", 0, value}});
     if (options_.common.plan()) {
@@ -106,21 +108,6 @@ class Evaluation {
     const std::vector<std::string> text = display(std::span(&value, 1));
     if (job_.root()) fmt::print("{}\n", text[0]);
     return 0;
-  }
-
-  void warn_of_unused_chunks() const {
-    const std::optional<Dims>& chunks = job_.runtime().options().chunks;
-    if (!job_.root() || !chunks || environment_.variables.empty()) return;
-    const bool used =
-        std::ranges::any_of(environment_.variables, [&](const std::pair<const std::string, Value>& variable) {
-          std::vector<Array> arrays;
-          collect_arrays(variable.second, arrays);
-          return arrays.empty() || arrays[0].ndim() == chunks->size();
-        });
-    if (used) return;
-    fmt::print(stderr,
-               "quarry: chunks {} have {} {}, and no input has so many: their chunks are chosen as without them\n",
-               local::to_string(*chunks), chunks->size(), chunks->size() == 1 ? "axis" : "axes");
   }
 
   // Rank 0 reads the file.

@@ -6,8 +6,6 @@
 #include <sstream>
 
 #include "quarry/apps/language/parser.h"
-#include "quarry/chunked/api/sparse_files.h"
-#include "quarry/io/format.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/message.h"
 
@@ -24,13 +22,7 @@ Input parse_input(const std::string& text) {
       name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos &&
       (name[0] < '0' || name[0] > '9');
   if (!is_name) throw InvalidArgument("-i takes NAME=FILE:/PATH, not '" + text + "'");
-  FileObject place = parse_file_object(text.substr(equals + 1));
-  if (place.file.empty()) throw InvalidArgument("-i " + name + ": no file is given");
-  if (place.object.empty() && (sparse::is_matrix_market(place.file) || io::format_to_write(place.file).is_one_array()))
-    place.object = "/";
-  if (place.object.empty()) {
-    throw InvalidArgument("-i " + name + ": give the object too, " + name + "=" + place.file + ":/PATH");
-  }
+  const FileObject place = parse_array(text.substr(equals + 1), "-i " + name);
   return {name, place.file, place.object};
 }
 

@@ -11,6 +11,7 @@ namespace quarry::apps {
 struct EvalOptions {
   CommonOptions common;
   std::string expression, script, output;
+  std::string command;  // whose expression it is, in messages; "": the user's
   std::vector<std::string> inputs;
   int results = 0;                              // dense ones, of an expression that has several; 0: not known
   std::string append, region, unlimited, dims;  // as they are given

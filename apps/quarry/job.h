@@ -34,6 +34,8 @@ class Job {
   void step(const std::string& name);
   // Attributes of what is written name the command and these.
   void note_inputs(std::span<const std::string> inputs);
+  // Says on rank 0 where --chunks fits none of the arrays that the command reads.
+  void warn_of_unused_chunks(std::span<const Array> inputs) const;
   // For --plan: prints on rank 0 what computing (and writing) the arrays would run. Collective.
   void print_plan(const std::string& title, std::span<const Array> arrays, bool write);
   // For --report: adds what computing the arrays runs to the page. Collective.

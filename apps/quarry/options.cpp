@@ -7,6 +7,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "quarry/chunked/api/sparse_files.h"
 #include "quarry/io/format.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/base/message.h"
@@ -114,6 +115,16 @@ FileObject parse_file_object(const std::string& text) {
   const size_t separator = text.rfind(":/");
   if (separator == std::string::npos) return {text, ""};
   return {text.substr(0, separator), text.substr(separator + 1)};
+}
+
+FileObject parse_array(const std::string& text, const std::string& what) {
+  FileObject place = parse_file_object(text);
+  if (place.file.empty()) throw InvalidArgument(what + ": no file is given");
+  if (place.object.empty() && (sparse::is_matrix_market(place.file) || io::format_to_write(place.file).is_one_array()))
+    place.object = "/";
+  if (place.object.empty())
+    throw InvalidArgument(fmt::format("{}: give the object too, {}:/PATH", what, place.file));
+  return place;
 }
 
 namespace {

@@ -56,6 +56,9 @@ struct FileObject {
   std::string file, object;
 };
 FileObject parse_file_object(const std::string& text);
+// The same of an array that is read: the object is "/" of a file that is one array. `what` it is for begins the message
+// of the InvalidArgument where file or object are missing.
+FileObject parse_array(const std::string& text, const std::string& what);
 // The same of an output. Throws InvalidArgument for a file with the extension of a format that quarry does not write,
 // unless the object is given ("x.csv:/a") or an HDF5 file of that name is there.
 FileObject parse_output(const std::string& text);

@@ -50,8 +50,7 @@ class SavedPasses {
 };
 
 Array open_matrix(const PcaOptions& options) {
-  const FileObject input = parse_file_object(options.input);
-  if (input.object.empty()) throw InvalidArgument("pca takes FILE:/PATH, not '" + options.input + "'");
+  const FileObject input = parse_array(options.input, "pca");
   Array data = open_hdf5(input.file, input.object);
   if (data.ndim() != 2) {
     throw InvalidArgument(options.input + " has shape " + local::to_string(data.shape()) + "; pca takes a matrix");
@@ -107,6 +106,7 @@ void print_plans(const PcaOptions& options, Job& job, const Array& data) {
 
 int pca(const PcaOptions& options, Job& job) {
   const Array data = open_matrix(options);
+  job.warn_of_unused_chunks(std::span(&data, 1));
   const std::vector<std::string> paths = {"/mean",       "/std",   "/explained_variance", "/explained_variance_ratio",
                                           "/components", "/scores"};
   const FileObject output = parse_output(options.output);

@@ -26,8 +26,7 @@ struct SortOptions {
 };
 
 Array open_array(const SortOptions& options) {
-  const FileObject input = parse_file_object(options.input);
-  if (input.object.empty()) throw InvalidArgument("sort takes FILE:/PATH, not '" + options.input + "'");
+  const FileObject input = parse_array(options.input, "sort");
   Array data = open_hdf5(input.file, input.object);
   if (data.ndim() == 0) throw InvalidArgument(options.input + " is a number; sort takes an array");
   if (options.by) {
@@ -53,8 +52,10 @@ Array sorted(const Array& data, const SortOptions& options) {
 
 int sort_file(const SortOptions& options, Job& job) {
   const Array data = open_array(options);
+  job.warn_of_unused_chunks(std::span(&data, 1));
   FileObject output = parse_output(options.output);
-  if (output.object.empty() || output.object == "/") output.object = parse_file_object(options.input).object;
+  if (output.object.empty() || output.object == "/") output.object = parse_array(options.input, "sort").object;
+  if (output.object == "/") output.object = "/result";
   ::quarry::StoreOptions store_options = options.common.store(options.overwrite);
   store_options.resume = options.resume;
   const std::vector<std::string> paths{output.object};

@@ -107,6 +107,43 @@ class Matrices(CliTest):
         self.fails(2, "precision must be 'exact', 'tf32' or 'bf16x3', not 'bf16'", "eval", "matmul(x, x.T, precision='bf16')", "-i", "x=m.h5:/a")
         self.fails(2, "--precision", "matmul", "m.h5:/a", "m.h5:/b", "--precision", "half")
 
+    def test_options_of_commands(self):
+        upper = np.triu(self.spd)
+        self.write("o.h5", upper=upper, spd=self.spd[:60, :60], rows=self.tall[:, [0, 0, 1]])
+        run = lambda *words: self.ok(*words, "--overwrite", "-o", "r.h5")  # noqa: E731
+        run("cholesky", "o.h5:/upper", "--upper")
+        factor = self.read("r.h5")
+        self.close(factor.T @ factor, self.spd)
+        run("solve", "o.h5:/upper", "m.h5:/b", "--assume-a", "pos")
+        self.close(self.spd @ self.read("r.h5"), self.b)
+        run("solve", "m.h5:/spd", "m.h5:/b", "--assume-a", "pos", "--lower", "--refine")
+        self.close(self.spd @ self.read("r.h5"), self.b)
+        run("qr", "o.h5:/rows", "--mode", "complete")
+        self.assertEqual([x.shape for x in self.results("r.h5")], [(6000, 6000), (6000, 3)])
+        run("svd", "m.h5:/tall", "--values-only")
+        self.close(self.read("r.h5"), np.linalg.svd(self.tall, compute_uv=False))
+        all_values = np.linalg.eigvalsh(self.spd[:60, :60])
+        run("eigh", "o.h5:/spd", "--values-only", "--by-index", "3,9")
+        self.close(self.read("r.h5"), all_values[3:10])
+        run("eigh", "o.h5:/spd", "--upper", f"--by-value={(all_values[6] + all_values[7]) / 2},1e3")
+        self.close(self.results("r.h5")[0], all_values[7:])
+        # A column that is there twice: one of its values is tiny, and another is no longer large.
+        run("lstsq", "o.h5:/rows", "m.h5:/v")
+        self.assertEqual(self.results("r.h5")[2], 2)
+        run("lstsq", "o.h5:/rows", "m.h5:/v", "--rcond", "0.99")
+        self.assertEqual(self.results("r.h5")[2], 1)
+        self.fails(2, "--rcond takes a number, not 'much'", "lstsq", "o.h5:/rows", "m.h5:/v", "--rcond", "much")
+        self.fails(2, "--by-index takes two numbers, as '0,9', not '3'", "eigh", "o.h5:/spd", "--by-index", "3")
+        self.fails(2, "--by-value takes two numbers", "eigh", "o.h5:/spd", "--by-value", "1,2,")
+        self.fails(2, "--mode", "qr", "o.h5:/rows", "--mode", "raw")
+        self.fails(2, "matmul: RIGHT: give the object too, m.h5:/PATH", "matmul", "m.h5:/a", "m.h5")
+        self.fails(2, "error: cholesky: ", "cholesky", "m.h5:/tall")
+
+    def test_files_of_one_array(self):
+        np.save(self.path("a.npy"), self.spd[:50, :50])
+        self.ok("inv", "a.npy", "-o", "i.npy")
+        self.close(np.load(self.path("i.npy")) @ self.spd[:50, :50], np.eye(50))
+
     def test_plans_errors_and_help(self):
         plan = self.ok("cholesky", "m.h5:/spd", "-o", "l.h5", "--plan", "--memory", "32MiB")
         self.assertIn("cholesky", plan.out)

@@ -51,12 +51,20 @@ class Sort(CliTest):
             (["x.h5:/m", "--by", "0", "--axis", "1"], "--axis or --by, not both"),
             (["x.h5:/m", "--axis", "2"], "axis 2 is out of bounds"),
             (["x.h5:/one"], "is a number"),
-            (["x.h5"], "FILE:/PATH"),
+            (["x.h5"], "sort: give the object too, x.h5:/PATH"),
             (["x.h5:/absent"], "absent"),
         ]:
             self.fails(2, message, "sort", *words, "-o", "s.h5")
         self.fails(2, r"does not fit a memory budget of 65536 bytes per rank: what every rank has to know .* takes \d+ bytes", "sort", "x.h5:/x", "-o", "s.h5", "--memory", "64KiB")
         self.assertFalse((self.dir / "s.h5").exists())
+        self.assertIn("may read, write and compute more", plan)
+        told = self.ok("sort", "x.h5:/x", "-o", "t.h5", "--chunks", "50,2").err
+        self.assertIn("no input has so many", told)
+        np.save(self.path("x.npy"), self.x)
+        for output in ["t.npy", "u.h5"]:
+            self.ok("sort", "x.npy", "-o", output)
+        np.testing.assert_array_equal(np.load(self.path("t.npy")), np.sort(self.x))
+        np.testing.assert_array_equal(self.read("u.h5", "result"), np.sort(self.x))
         self.ok("sort", "x.h5:/m", "-o", "s.h5")
         self.fails(2, "overwrite", "sort", "x.h5:/m", "-o", "s.h5")
 
