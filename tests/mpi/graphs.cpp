@@ -4,6 +4,7 @@
 #include "quarry/chunked/runtime/runtime.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/mpi_job.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/random_expressions.h"
 
 namespace quarry {
@@ -11,21 +12,23 @@ namespace {
 
 TEST(Graphs, AgreeWithEager) {
   static_cast<void>(test::job());
-  RuntimeOptions options;
-  options.device = local::DeviceKind::cpu;
-  options.memory = "64MiB";
-  options.threads = 1;
-  Runtime runtime(options);
-  for (uint64_t seed = 0; seed < 60; ++seed) {
-    const testing::SmallChunks small(int64_t{1} << (5 + seed % 7));
-    testing::Expressions expressions(seed);
-    const std::vector<Array> arrays = expressions.grow(static_cast<int>(4 + seed % 12));
-    const std::vector<local::NdArray> values = to_host(arrays);
-    for (size_t k = 0; k < arrays.size(); ++k) {
-      const local::NdArray expected = testing::evaluate(arrays[k].node());
-      ASSERT_TRUE(testing::close(values[k], expected, 1e-3, 1e-3))
-          << "seed " << seed << ", result " << k << ": " << expr::to_string(arrays[k].node(), 2000)
-          << "\nchunked: " << values[k].to_string() << "\neager: " << expected.to_string();
+  for (const local::DeviceKind device : test::real_device_kinds()) {
+    RuntimeOptions options;
+    options.device = device;
+    options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";
+    options.threads = 1;
+    Runtime runtime(options);
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      const testing::SmallChunks small(int64_t{1} << (5 + seed % 7));
+      testing::Expressions expressions(seed);
+      const std::vector<Array> arrays = expressions.grow(static_cast<int>(4 + seed % 12));
+      const std::vector<local::NdArray> values = to_host(arrays);
+      for (size_t k = 0; k < arrays.size(); ++k) {
+        const local::NdArray expected = testing::evaluate(arrays[k].node());
+        ASSERT_TRUE(testing::close(values[k], expected, 1e-3, 1e-3))
+            << "seed " << seed << ", result " << k << ": " << expr::to_string(arrays[k].node(), 2000)
+            << "\nchunked: " << values[k].to_string() << "\neager: " << expected.to_string();
+      }
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/mpi_job.h"
+#include "tests/support/on_devices.h"
 
 namespace quarry {
 namespace {
@@ -52,7 +53,7 @@ std::vector<Array> results_of(const Array& x, const Array& y) {
 RuntimeOptions options_on(local::DeviceKind device) {
   RuntimeOptions options;
   options.device = device;
-  options.memory = "64MiB";
+  options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";
   if (device != local::DeviceKind::cpu) options.host_memory = "16MiB";
   options.threads = 1;
   return options;
@@ -129,29 +130,32 @@ TEST_P(OwnersOfStages, SortsOfWhatOneRankHas) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, OwnersOfStages,
-                         ::testing::Values(local::DeviceKind::cpu, local::DeviceKind::emulated),
+INSTANTIATE_TEST_SUITE_P(Devices, OwnersOfStages, ::testing::ValuesIn(test::device_kinds()),
                          [](const auto& info) { return std::string(local::name(info.param)); });
 
 // The same on a rank alone, through the values that are broadcast: every rank computes them again for itself.
 TEST(OwnersOfRanks, BitsAreThoseOfOneRank) {
   const local::NdArray a = numbers(3, {700, 6}), b = numbers(4, {700, 6});
-  const auto compute = [&](const std::string& transport) {
-    RuntimeOptions options = options_on(local::DeviceKind::cpu);
-    options.transport = transport;
-    Runtime runtime(options);
-    const Array x = Array::from_local(a).rechunk({3, 2}), y = Array::from_local(b).rechunk({3, 2});
-    return to_host(results_of(x, y));
-  };
-  const std::vector<local::NdArray> expected = compute("self"), values = compute("");
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(same_bits(values[i], expected[i])) << "result " << i;
+  for (const local::DeviceKind device : test::real_device_kinds()) {
+    const auto compute = [&](const std::string& transport) {
+      RuntimeOptions options = options_on(device);
+      options.transport = transport;
+      Runtime runtime(options);
+      const Array x = Array::from_local(a).rechunk({3, 2}), y = Array::from_local(b).rechunk({3, 2});
+      return to_host(results_of(x, y));
+    };
+    const std::vector<local::NdArray> expected = compute("self"), values = compute("");
+    for (size_t i = 0; i < values.size(); ++i)
+      EXPECT_TRUE(same_bits(values[i], expected[i])) << local::name(device) << ", result " << i;
+  }
 }
 
 // Ranks in layers that each sum a part of k, as many as the ranks can be divided into, in any budget.
 TEST(LayersOfProducts, BitsAreThoseOfOneRank) {
   const local::NdArray a = numbers(5, {93, 310}), b = numbers(6, {310, 61}), c = numbers(7, {61, 93});
-  const auto compute = [&](const std::string& transport, const std::string& memory, int layers) {
-    RuntimeOptions options = options_on(local::DeviceKind::cpu);
+  const auto compute = [&](local::DeviceKind device, const std::string& transport, const std::string& memory,
+                           int layers) {
+    RuntimeOptions options = options_on(device);
     options.memory = memory;
     options.transport = transport;
     Runtime runtime(options);
@@ -163,14 +167,22 @@ TEST(LayersOfProducts, BitsAreThoseOfOneRank) {
                                      matmul(y.T(), x.T())};
     return to_host(results);
   };
-  const std::vector<local::NdArray> expected = compute("self", "64MiB", 0);
+  using local::DeviceKind;
+  const std::vector<local::NdArray> expected = compute(DeviceKind::cpu, "self", "64MiB", 0);
   for (const int layers : {1, 2, 3, 4, 6, 7, 8}) {
     for (const char* memory : {"64MiB", "640KiB"}) {
       SCOPED_TRACE(fmt::format("{} layers, {}", layers, memory));
       test::going_on(fmt::format("{} layers, {}", layers, memory));
-      const std::vector<local::NdArray> values = compute("", memory, layers);
+      const std::vector<local::NdArray> values = compute(DeviceKind::cpu, "", memory, layers);
       for (size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(same_bits(values[i], expected[i])) << "result " << i;
     }
+  }
+  if (!local::available(DeviceKind::cuda)) return;
+  const std::vector<local::NdArray> on_gpu = compute(DeviceKind::cuda, "self", "1GiB", 0);
+  for (const int layers : {1, 2, 4}) {
+    const std::vector<local::NdArray> values = compute(DeviceKind::cuda, "", "1GiB", layers);
+    for (size_t i = 0; i < values.size(); ++i)
+      EXPECT_TRUE(same_bits(values[i], on_gpu[i])) << layers << " layers, result " << i;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "tests/support/krylov_rows.h"
 #include "tests/support/mpi_job.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/sparse_rows.h"
 
 namespace quarry {
@@ -13,14 +14,14 @@ namespace {
 RuntimeOptions options_on(local::DeviceKind device) {
   RuntimeOptions options;
   options.device = device;
-  options.memory = "64MiB";
+  options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";
   options.threads = 1;
   return options;
 }
 
 TEST(SolversOnRanks, IterateAsThoseOfOneProcess) {
   static_cast<void>(test::job());
-  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+  for (const local::DeviceKind device : test::device_kinds()) {
     SCOPED_TRACE(local::name(device));
     const Runtime runtime(options_on(device));
     const local::DType dtype = device == local::DeviceKind::cpu ? local::DType::float64 : local::DType::complex64;
@@ -29,7 +30,7 @@ TEST(SolversOnRanks, IterateAsThoseOfOneProcess) {
 }
 
 TEST(SolversOnRanks, HaveTheBitsOfOneRank) {
-  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+  for (const local::DeviceKind device : test::device_kinds()) {
     for (const testing::KrylovRow& row : testing::krylov_rows()) {
       SCOPED_TRACE(std::string(row.name) + " " + local::name(device));
       const testing::KrylovSystem system = row.system(local::DType::float64);
@@ -55,7 +56,7 @@ TEST(SolversOnRanks, HaveTheBitsOfOneRank) {
 
 TEST(SparseOnRanks, AreThoseOfOneProcess) {
   static_cast<void>(test::job());
-  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+  for (const local::DeviceKind device : test::device_kinds()) {
     SCOPED_TRACE(local::name(device));
     const Runtime runtime(options_on(device));
     testing::check_sparse(testing::sparse_matrix({23, 17}, local::DType::float64), 3);
@@ -84,7 +85,7 @@ TEST(SparseOnRanks, HaveTheBitsOfOneRank) {
                             sparse::linalg::matrix_power(a, 3).data()};
     return to_host(arrays);
   };
-  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+  for (const local::DeviceKind device : test::device_kinds()) {
     SCOPED_TRACE(local::name(device));
     std::vector<local::NdArray> alone, together;
     {
@@ -113,10 +114,13 @@ TEST(SpectraOnRanks, HaveTheBitsOfOneRank) {
     options.maxiter = 5;
     const Array start = testing::cut(testing::random_matrix({40, 2}, local::DType::float64, 5));
     const auto blocks = sparse::linalg::lobpcg(a, start, options);
-    const Array arrays[] = {values, vectors, svds.u, svds.values, svds.vh, few.u, few.s, few.v, blocks.vectors};
+    const auto general = sparse::linalg::eigs(testing::cut(testing::random_matrix({40, 40}, local::DType::float64)), 3);
+    const auto near = sparse::linalg::eigsh(a, 2, {.M = a + 2, .sigma = 0.9});
+    const Array arrays[] = {values, vectors,        svds.u,         svds.values,     svds.vh,     few.u,       few.s,
+                            few.v,  blocks.vectors, general.values, general.vectors, near.values, near.vectors};
     return to_host(arrays);
   };
-  for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
+  for (const local::DeviceKind device : test::device_kinds()) {
     SCOPED_TRACE(local::name(device));
     std::vector<local::NdArray> alone, together;
     {

@@ -7,6 +7,7 @@
 #include "quarry/chunked/api/spectral.h"
 #include "tests/support/evaluate.h"
 #include "tests/support/mpi_job.h"
+#include "tests/support/on_devices.h"
 #include "tests/support/spectra.h"
 #include "tests/support/tile_rows.h"
 
@@ -22,22 +23,51 @@ class TilePrograms : public ::testing::TestWithParam<testing::TileRow> {};
 INSTANTIATE_TEST_SUITE_P(Rows, TilePrograms, ::testing::ValuesIn(testing::tile_rows()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+RuntimeOptions options_on(local::DeviceKind device) {
+  RuntimeOptions options;
+  options.device = device;
+  options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";
+  options.threads = 1;
+  return options;
+}
+
 TEST_P(TilePrograms, HaveTheBitsOfTheLoopOnRanks) {
   static_cast<void>(test::job());
   for (const local::DeviceKind device : {local::DeviceKind::cpu, local::DeviceKind::emulated}) {
-    RuntimeOptions options;
-    options.device = device;
-    options.memory = "64MiB";
-    options.threads = 1;
-    const Runtime runtime(options);
+    const Runtime runtime(options_on(device));
     const ChunkPolicyScope small(testing::small_tiles(device));
     for (const auto& [m, n] : testing::tile_sizes()) {
       SCOPED_TRACE(fmt::format("{}, {} x {}", local::name(device), m, n));
       const testing::TileCase tried = GetParam().make(m, n, local::DType::float64);
       const std::vector<local::NdArray> values = to_host(tried.chunked);
       tried.check(values);
-      for (size_t i = 0; GetParam().exact && i < values.size(); ++i)
+      for (size_t i = 0; testing::is_exact(GetParam(), m, n) && i < values.size(); ++i)
         EXPECT_TRUE(same_bits(values[i], testing::evaluate(tried.chunked[i].node()))) << "result " << i;
+    }
+  }
+}
+
+// Also where sums beside those of tiles are split among ranks, in every dtype and on GPUs.
+TEST_P(TilePrograms, HaveTheBitsOfOneRank) {
+  static_cast<void>(test::job());
+  constexpr std::pair<int64_t, int64_t> kSizes[] = {{33, 33}, {40, 24}, {5, 41}, {70, 1}, {130, 7}};
+  for (const local::DeviceKind device : test::device_kinds()) {
+    for (const local::DType dtype : {local::DType::float32, local::DType::float64, local::DType::complex64}) {
+      for (const auto& [m, n] : kSizes) {
+        SCOPED_TRACE(fmt::format("{}, {}, {} x {}", local::name(device), local::name(dtype), m, n));
+        const auto values_of = [&, m = m, n = n](const char* transport) {
+          RuntimeOptions options = options_on(device);
+          options.transport = transport;
+          const Runtime runtime(options);
+          const ChunkPolicyScope small(testing::small_tiles(device));
+          const testing::TileCase tried = GetParam().make(m, n, dtype);
+          const std::vector<local::NdArray> values = to_host(tried.chunked);
+          tried.check(values);
+          return values;
+        };
+        const std::vector<local::NdArray> alone = values_of("self"), together = values_of("auto");
+        for (size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(same_bits(together[i], alone[i])) << "result " << i;
+      }
     }
   }
 }

@@ -189,7 +189,8 @@ TEST_P(Spectral, WhatFollowsFromThem) {
       beyond({dependent, a, b, full, local::diag(i)}, [&](const std::vector<Array>& given) {
         const auto [x, squares, rank, s] = linalg::lstsq(given[1], given[2]);
         const auto [y, none, low, t] = linalg::lstsq(given[0], given[2], 1e-9);
-        ranks = {rank.as_int64(), low.as_int64()};
+        const auto [wide, some, all, w] = linalg::lstsq(given[1].T(), given[2](local::Slice{0, n - 4, 1}));
+        ranks = {rank.as_int64(), low.as_int64(), all.as_int64()};
         return std::vector<Array>{linalg::pinv(given[1]),
                                   linalg::pinv(given[0], Operand(1e-9)),
                                   linalg::pinv(given[0], Operand(1e-9), /*hermitian=*/true),
@@ -206,11 +207,12 @@ TEST_P(Spectral, WhatFollowsFromThem) {
                                   s,
                                   y,
                                   none,
-                                  t};
+                                  t,
+                                  wide};
       });
   const auto [x0, squares0, rank0, s0] = local::linalg::lstsq(a, b);
   const auto [y0, none0, low0, t0] = local::linalg::lstsq(dependent, b, 1e-9);
-  EXPECT_EQ(ranks, (std::vector<int64_t>{rank0.as_int64(), low0.as_int64()}));
+  EXPECT_EQ(ranks, (std::vector<int64_t>{rank0.as_int64(), low0.as_int64(), n - 4}));
   const NdArray inverse = local::linalg::pinv(dependent, limit(0));
   const std::vector<NdArray> wanted{local::linalg::pinv(a),
                                     inverse,
@@ -228,7 +230,8 @@ TEST_P(Spectral, WhatFollowsFromThem) {
                                     s0,
                                     y0,
                                     none0,
-                                    t0};
+                                    t0,
+                                    std::get<0>(local::linalg::lstsq(a.T(), b(local::Slice{0, n - 4, 1})))};
   for (size_t k = 0; k < wanted.size(); ++k)
     EXPECT_TRUE(testing::close(got[k], wanted[k], 1e-7, 1e-7))
         << "result " << k << ": " << got[k].repr() << " for " << wanted[k].repr();
