@@ -314,7 +314,10 @@ Eigen in_order(const Eigen& found) {
   std::vector<Array> keep{found.values};
   if (found.vectors) keep.push_back(*found.vectors);
   const Settled known = settle(std::span(&found.values, 1), keep);
-  Eigen result{known.kept[0], found.vectors ? std::optional(known.kept[1]) : std::nullopt};
+  const auto noted = [&](size_t i) {
+    return Array(expr::noted(known.kept[i].node(), "by dividing the spectrum until devices held the parts"));
+  };
+  Eigen result{noted(0), found.vectors ? std::optional(noted(1)) : std::nullopt};
   const NdArray& values = known.values[0];
   if (std::ranges::is_sorted(local::to_vector<double>(values.astype(DType::float64)))) return result;
   const NdArray order = ops::argsort(values);

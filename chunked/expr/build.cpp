@@ -184,6 +184,13 @@ NodePtr stored(std::shared_ptr<exec::StoredArray> array, uint64_t identity, cons
   return make(Stored{std::move(array), identity}, shape, dtype, grid, /*generated=*/false, chosen_grid);
 }
 
+NodePtr noted(const NodePtr& node, std::string_view how) {
+  const auto* stored = node->as<Stored>();
+  if (stored == nullptr) return node;
+  return make(Stored{stored->array, stored->identity, how}, node->shape, node->dtype, node->grid, node->generated,
+              node->chosen_grid);
+}
+
 uint64_t form_of(const Node& node) {
   return op::Hash()
       .add(hash_of(node.payload, node.shape, node.dtype, node.grid, /*with_arguments=*/false))

@@ -16,6 +16,8 @@ NodePtr source(std::shared_ptr<io::Dataset> dataset);
 // `identity` tells stored arrays apart, the same on every rank. `chosen_grid`: as of the array that was computed.
 NodePtr stored(std::shared_ptr<exec::StoredArray> array, uint64_t identity, const Dims& shape, local::DType dtype,
                const Grid& grid, bool chosen_grid = false);
+// The same stored array, whose listings say how it was computed; others as they are.
+NodePtr noted(const NodePtr& node, std::string_view how);
 // For the identity of local data.
 uint64_t content_hash(const void* data, int64_t bytes);
 NodePtr constant(const local::Scalar& value, local::DType dtype, const Dims& shape = {});

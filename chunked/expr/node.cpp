@@ -229,7 +229,10 @@ void append(const NodePtr& node, size_t limit, std::string& text) {
   std::visit(
       Overloaded{
           [&](const Source& n) { text += n.dataset->info().object; },
-          [&](const Stored&) { text += "stored" + local::to_string(node->shape); },
+          [&](const Stored& n) {
+            text += "stored" + local::to_string(node->shape);
+            if (!n.how.empty()) text += fmt::format(", {}", n.how);
+          },
           [&](const Constant& n) { text += scalar_text(n.value); },
           [&](const Index& n) { text += fmt::format("index{}", n.axis); },
           [&](const Elementwise& n) { call(n.op == "cast"_op ? local::name(node->dtype) : local::info(n.op).name); },

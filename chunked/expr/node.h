@@ -37,6 +37,7 @@ struct Source {
 struct Stored {
   std::shared_ptr<exec::StoredArray> array;
   uint64_t identity = 0;
+  std::string_view how = {};  // it was computed, where a method was chosen: for listings; of static storage
 };
 // Every element is the value (full, zeros, ones; 0-d constants). Needs no storage: fuses.
 struct Constant {

@@ -237,6 +237,18 @@ TEST_P(Spectral, WhatFollowsFromThem) {
         << "result " << k << ": " << got[k].repr() << " for " << wanted[k].repr();
 }
 
+TEST_P(Spectral, ExplainTellsThatASpectrumWasDivided) {
+  const NdArray a = testing::hermitian_matrices(size_, DType::float64)[0].second;
+  beyond({a}, [&](const std::vector<Array>& given) {
+    const auto [values, vectors] = linalg::eigh(given[0]);
+    for (const Array& array : {values, vectors + 1, linalg::svdvals(given[0])})
+      EXPECT_THAT(explain(array), HasSubstr("by dividing the spectrum"));
+    return std::vector<Array>();
+  });
+  const Runtime runtime(testing::runtime_on(GetParam()));
+  EXPECT_THAT(explain(linalg::eigvalsh(ones({30, 30}))), ::testing::Not(HasSubstr("by dividing the spectrum")));
+}
+
 TEST_P(Spectral, NaNAndShapesAreNamed) {
   NdArray a = testing::hermitian_matrices(size_, DType::float64)[0].second;
   a(7, 3) = local::nan;
