@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -235,7 +234,16 @@ NdArray expm(const NdArray& A) {
   NdArray a = converted(A, dtype);
   if (A.size() == 0) return converted(a, dtypes.result);
   const NdArray size = norm_of_matrices<Functions>(a, NormOrder(1.0));
-  const double largest = item_or(max(size), 2 * std::end(kPade)[-1].bound(dtype)).as_double();
+  constexpr double kInTrial = -1;
+  double largest = item_or(max(size), kInTrial).as_double();
+  if (largest == kInTrial) {  // any of them may be the dearest
+    for (const Pade& each : kPade) {
+      if (each.bound(dtype) == 0) continue;
+      const auto [u, v] = pade_terms<Matrices>(a, each);
+      solve(subtract(v, u), add(v, u));
+      largest = 2 * each.bound(dtype);
+    }
+  }
   if (!std::isfinite(largest)) return converted(multiply(a, std::numeric_limits<double>::quiet_NaN()), dtypes.result);
   const Pade& pade = approximant(largest, dtype);
   const double bound = pade.bound(dtype);
