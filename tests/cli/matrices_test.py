@@ -110,7 +110,11 @@ class Matrices(CliTest):
     def test_options_of_commands(self):
         upper = np.triu(self.spd)
         self.write("o.h5", upper=upper, spd=self.spd[:60, :60], rows=self.tall[:, [0, 0, 1]])
-        run = lambda *words: self.ok(*words, "--overwrite", "-o", "r.h5")  # noqa: E731
+
+        def run(*words):
+            (self.dir / "r.h5").unlink(missing_ok=True)
+            self.ok(*words, "-o", "r.h5")
+
         run("cholesky", "o.h5:/upper", "--upper")
         factor = self.read("r.h5")
         self.close(factor.T @ factor, self.spd)

@@ -95,7 +95,7 @@ class Pca(CliTest):
         self.fails(2, "complex", "pca", "b.h5:/complex", "-k", 2, "-o", "o.h5")
         self.fails(2, r"-k takes 1 to the number of columns \(12\), not 13", "pca", "a.h5:/x", "-k", 13, "-o", "o.h5")
         self.fails(2, "not 0", "pca", "a.h5:/x", "-k", 0, "-o", "o.h5")
-        self.fails(2, "FILE:/PATH", "pca", "a.h5", "-k", 2, "-o", "o.h5")
+        self.fails(2, "pca: give the object too, a.h5:/PATH", "pca", "a.h5", "-k", 2, "-o", "o.h5")
         self.assertEqual(self.keys("c.h5")[0], "components")
         self.fails(2, "exists; --overwrite", "pca", "a.h5:/x", "-k", 2, "-o", "c.h5")
 

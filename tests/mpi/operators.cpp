@@ -49,7 +49,7 @@ TEST_P(Operators, MeanTheSameOnRanks) {
 }
 
 // On GPUs, whose library functions have sums in an order of their own.
-TEST_P(Operators, HaveTheBitsOfOneRankOnGpus) {
+TEST_P(Operators, HaveTheBitsOfOneRankOnCuda) {
   static_cast<void>(test::job());
   if (!local::available(local::DeviceKind::cuda)) GTEST_SKIP() << "no GPU on this machine";
   for (uint64_t seed = 0; seed < 4; ++seed) {

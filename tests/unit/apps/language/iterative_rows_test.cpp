@@ -55,9 +55,11 @@ TEST(IterativeRows, TakeSparseMatrices) {
 }
 
 TEST(IterativeRows, EigenvaluesOfGeneralMatrices) {
-  EXPECT_THAT(shown("abs(linalg.eigs(a, 1, 'SR', ncv=6)[0] - linalg.eigvalsh(a)[0]).max() < 1e-8"), HasSubstr("True"));
-  EXPECT_THAT(shown("abs(linalg.eigs(a, 1, 'LM', ncv=6)[0] - linalg.eigvalsh(a)[5]).max() < 1e-8"), HasSubstr("True"));
-  EXPECT_THAT(shown("linalg.eigs(a, 1, 'XX')"), HasSubstr("XX"));
+  EXPECT_THAT(shown("abs(linalg.eigs(a, 1, which='SR', ncv=6)[0] - linalg.eigvalsh(a)[0]).max() < 1e-8"),
+              HasSubstr("True"));
+  EXPECT_THAT(shown("abs(linalg.eigs(a, 1, None, None, 'LM', ncv=6)[0] - linalg.eigvalsh(a)[5]).max() < 1e-8"),
+              HasSubstr("True"));
+  EXPECT_THAT(shown("linalg.eigs(a, 1, which='XX')"), HasSubstr("XX"));
 }
 
 TEST(IterativeRows, SolveWithScipysArguments) {
