@@ -3,8 +3,7 @@
 
 #include "quarry/chunked/runtime/runtime.h"
 #include "tests/support/evaluate.h"
-#include "tests/support/mpi_job.h"
-#include "tests/support/on_devices.h"
+#include "tests/support/job_devices.h"
 #include "tests/support/random_expressions.h"
 
 namespace quarry {
@@ -12,7 +11,7 @@ namespace {
 
 TEST(Graphs, AgreeWithEager) {
   static_cast<void>(test::job());
-  for (const local::DeviceKind device : test::real_device_kinds()) {
+  for (const local::DeviceKind device : test::real_job_device_kinds()) {
     RuntimeOptions options;
     options.device = device;
     options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";

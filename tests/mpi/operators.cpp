@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "tests/support/evaluate.h"
-#include "tests/support/mpi_job.h"
+#include "tests/support/job_devices.h"
 #include "tests/support/operator_rows.h"
 #include "tests/support/random_grids.h"
 
@@ -51,7 +51,7 @@ TEST_P(Operators, MeanTheSameOnRanks) {
 // On GPUs, whose library functions have sums in an order of their own.
 TEST_P(Operators, HaveTheBitsOfOneRankOnCuda) {
   static_cast<void>(test::job());
-  if (!local::available(local::DeviceKind::cuda)) GTEST_SKIP() << "no GPU on this machine";
+  if (!test::has_job_devices(local::DeviceKind::cuda)) GTEST_SKIP() << "no GPU for every rank";
   for (uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto values_of = [&](const char* transport) {

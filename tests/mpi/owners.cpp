@@ -11,8 +11,7 @@
 #include "quarry/chunked/runtime/internals.h"
 #include "quarry/local/local.h"
 #include "tests/support/evaluate.h"
-#include "tests/support/mpi_job.h"
-#include "tests/support/on_devices.h"
+#include "tests/support/job_devices.h"
 
 namespace quarry {
 namespace {
@@ -63,6 +62,7 @@ class OwnersOfStages : public ::testing::TestWithParam<local::DeviceKind> {};
 
 TEST_P(OwnersOfStages, DoNotChangeBits) {
   static_cast<void>(test::job());
+  if (!test::has_job_devices(GetParam())) GTEST_SKIP() << "no device of the kind for every rank";
   Runtime runtime(options_on(GetParam()));
   std::vector<Owners> kinds{Owners::cyclic(0, 0), Owners::everywhere()};
   if (GetParam() == local::DeviceKind::cpu)
@@ -96,6 +96,7 @@ TEST_P(OwnersOfStages, DoNotChangeBits) {
 // a sort are exact, so every rank gets its part of the result.
 TEST_P(OwnersOfStages, SortsOfWhatOneRankHas) {
   static_cast<void>(test::job());
+  if (!test::has_job_devices(GetParam())) GTEST_SKIP() << "no device of the kind for every rank";
   Runtime runtime(options_on(GetParam()));
   const ChunkPolicyScope small({GetParam(), {}, /*target_bytes=*/800});
   const int64_t ranks = runtime.communicator().size(), n = 6000, few = 7;
@@ -136,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, OwnersOfStages, ::testing::ValuesIn(test::devi
 // The same on a rank alone, through the values that are broadcast: every rank computes them again for itself.
 TEST(OwnersOfRanks, BitsAreThoseOfOneRank) {
   const local::NdArray a = numbers(3, {700, 6}), b = numbers(4, {700, 6});
-  for (const local::DeviceKind device : test::real_device_kinds()) {
+  for (const local::DeviceKind device : test::real_job_device_kinds()) {
     const auto compute = [&](const std::string& transport) {
       RuntimeOptions options = options_on(device);
       options.transport = transport;
@@ -177,7 +178,7 @@ TEST(LayersOfProducts, BitsAreThoseOfOneRank) {
       for (size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(same_bits(values[i], expected[i])) << "result " << i;
     }
   }
-  if (!local::available(DeviceKind::cuda)) return;
+  if (!test::has_job_devices(DeviceKind::cuda)) return;
   const std::vector<local::NdArray> on_gpu = compute(DeviceKind::cuda, "self", "1GiB", 0);
   for (const int layers : {1, 2, 4}) {
     const std::vector<local::NdArray> values = compute(DeviceKind::cuda, "", "1GiB", layers);

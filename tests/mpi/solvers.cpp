@@ -3,9 +3,8 @@
 
 #include <cstring>
 
+#include "tests/support/job_devices.h"
 #include "tests/support/krylov_rows.h"
-#include "tests/support/mpi_job.h"
-#include "tests/support/on_devices.h"
 #include "tests/support/sparse_rows.h"
 
 namespace quarry {
@@ -21,7 +20,7 @@ RuntimeOptions options_on(local::DeviceKind device) {
 
 TEST(SolversOnRanks, IterateAsThoseOfOneProcess) {
   static_cast<void>(test::job());
-  for (const local::DeviceKind device : test::device_kinds()) {
+  for (const local::DeviceKind device : test::job_device_kinds()) {
     SCOPED_TRACE(local::name(device));
     const Runtime runtime(options_on(device));
     const local::DType dtype = device == local::DeviceKind::cpu ? local::DType::float64 : local::DType::complex64;
@@ -30,7 +29,7 @@ TEST(SolversOnRanks, IterateAsThoseOfOneProcess) {
 }
 
 TEST(SolversOnRanks, HaveTheBitsOfOneRank) {
-  for (const local::DeviceKind device : test::device_kinds()) {
+  for (const local::DeviceKind device : test::job_device_kinds()) {
     for (const testing::KrylovRow& row : testing::krylov_rows()) {
       SCOPED_TRACE(std::string(row.name) + " " + local::name(device));
       const testing::KrylovSystem system = row.system(local::DType::float64);
@@ -56,7 +55,7 @@ TEST(SolversOnRanks, HaveTheBitsOfOneRank) {
 
 TEST(SparseOnRanks, AreThoseOfOneProcess) {
   static_cast<void>(test::job());
-  for (const local::DeviceKind device : test::device_kinds()) {
+  for (const local::DeviceKind device : test::job_device_kinds()) {
     SCOPED_TRACE(local::name(device));
     const Runtime runtime(options_on(device));
     testing::check_sparse(testing::sparse_matrix({23, 17}, local::DType::float64), 3);
@@ -85,7 +84,7 @@ TEST(SparseOnRanks, HaveTheBitsOfOneRank) {
                             sparse::linalg::matrix_power(a, 3).data()};
     return to_host(arrays);
   };
-  for (const local::DeviceKind device : test::device_kinds()) {
+  for (const local::DeviceKind device : test::job_device_kinds()) {
     SCOPED_TRACE(local::name(device));
     std::vector<local::NdArray> alone, together;
     {
@@ -120,7 +119,7 @@ TEST(SpectraOnRanks, HaveTheBitsOfOneRank) {
                             few.v,  blocks.vectors, general.values, general.vectors, near.values, near.vectors};
     return to_host(arrays);
   };
-  for (const local::DeviceKind device : test::device_kinds()) {
+  for (const local::DeviceKind device : test::job_device_kinds()) {
     SCOPED_TRACE(local::name(device));
     std::vector<local::NdArray> alone, together;
     {

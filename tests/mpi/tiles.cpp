@@ -6,8 +6,7 @@
 
 #include "quarry/chunked/api/spectral.h"
 #include "tests/support/evaluate.h"
-#include "tests/support/mpi_job.h"
-#include "tests/support/on_devices.h"
+#include "tests/support/job_devices.h"
 #include "tests/support/spectra.h"
 #include "tests/support/tile_rows.h"
 
@@ -52,7 +51,7 @@ TEST_P(TilePrograms, HaveTheBitsOfOneRank) {
   if (test::job().size() == 1) return;
   using local::DType;
   constexpr std::pair<int64_t, int64_t> kSizes[] = {{33, 33}, {40, 24}, {5, 41}, {70, 1}};
-  for (const local::DeviceKind device : test::device_kinds()) {
+  for (const local::DeviceKind device : test::job_device_kinds()) {
     const bool on_gpu = device == local::DeviceKind::cuda;
     for (const DType dtype :
          on_gpu ? std::vector{DType::float64, DType::float32, DType::complex64} : std::vector{DType::complex64}) {

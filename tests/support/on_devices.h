@@ -21,13 +21,6 @@ inline std::vector<local::DeviceKind> device_kinds() {
   return kinds;
 }
 
-// The CPU and GPUs, without the pretended device.
-inline std::vector<local::DeviceKind> real_device_kinds() {
-  std::vector<local::DeviceKind> kinds = device_kinds();
-  std::erase(kinds, local::DeviceKind::emulated);
-  return kinds;
-}
-
 #define QUARRY_SKIP_ON_CUDA(why) \
   if (GetParam() == ::quarry::local::DeviceKind::cuda) GTEST_SKIP() << (why)
 
