@@ -149,6 +149,9 @@ class Matrices(CliTest):
         self.close(np.load(self.path("i.npy")) @ self.spd[:50, :50], np.eye(50))
 
     def test_plans_errors_and_help(self):
+        for command in ["svd", "qr"]:  # a tall matrix is read once
+            plan = self.ok(command, "m.h5:/tall", "-o", "l.h5", "--plan").out
+            self.assertIn("reads: 1.83 MiB\n", plan)
         plan = self.ok("cholesky", "m.h5:/spd", "-o", "l.h5", "--plan", "--memory", "32MiB")
         self.assertIn("cholesky", plan.out)
         self.assertFalse((self.dir / "l.h5").exists())

@@ -85,7 +85,7 @@ class States(CliTest):
                 whole[ranks] = self.stats("s.json")["tasks"]
                 os.remove(self.path("o.h5"))
             short = name in ("few", "cholesky")
-            for ranks, then, number in [(0, 2, 20), (2, 3, 12), (3, 0, 9)] if short else [(0, 2, 40), (2, 3, 24), (3, 0, 20)]:
+            for ranks, then, number in [(0, 2, 20), (2, 2, 12), (3, 0, 9)] if short else [(0, 2, 40), (2, 2, 24), (3, 0, 20)]:
                 if not self.fails_at_write(number, self.resumable(name), ranks):
                     os.remove(self.path("o.h5"))
                     continue

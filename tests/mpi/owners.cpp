@@ -103,12 +103,15 @@ TEST_P(OwnersOfStages, SortsOfWhatOneRankHas) {
   std::vector<int64_t> sizes(static_cast<size_t>(ranks), few);
   sizes.back() = n - few * (ranks - 1);
   const local::NdArray random = local::random::default_rng(5).normal(0., 40., local::Ints{n});
-  const local::NdArray rounded = local::round(random);
+  const local::NdArray rounded = local::round(random), kind = local::remainder(local::arange(double(n)), 5.);
+  const local::NdArray special =
+      local::where(kind == 0, local::nan, local::where(kind == 1, -0., local::where(kind == 2, 0., random)));
   const std::pair<const char*, local::NdArray> data[] = {{"random", random},
                                                          {"few values", rounded},
                                                          {"ascending", local::sort(random)},
                                                          {"descending", local::flip(local::sort(random)).copy()},
-                                                         {"all equal", local::full({n}, 2.5)}};
+                                                         {"all equal", local::full({n}, 2.5)},
+                                                         {"zeros and NaN", special}};
   for (const bool in_one_chunk : {false, true}) {
     for (const auto& [name, values] : data) {
       SCOPED_TRACE(::testing::Message() << name << (in_one_chunk ? ", in one chunk" : ", in many chunks"));

@@ -29,9 +29,10 @@ using ::testing::HasSubstr;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 const std::vector<DType>& dtypes() {
-  static const std::vector<DType> all{DType::bool_,   DType::int8,    DType::uint16,    DType::int32,
-                                      DType::uint64,  DType::float16, DType::bfloat16,  DType::float32,
-                                      DType::float64, DType::int64,   DType::complex64, DType::complex128};
+  static const std::vector<DType> all{DType::bool_,   DType::int8,      DType::uint8,     DType::int16,
+                                      DType::uint16,  DType::int32,     DType::uint32,    DType::int64,
+                                      DType::uint64,  DType::float16,   DType::bfloat16,  DType::float32,
+                                      DType::float64, DType::complex64, DType::complex128};
   return all;
 }
 

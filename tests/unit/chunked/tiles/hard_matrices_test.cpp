@@ -87,6 +87,30 @@ TEST_P(HardMatrices, PowersAreThoseOfOneProcess) {
   }
 }
 
+// Single precision knows nothing of such a matrix: double precision solves it, as if nothing else had been asked for.
+TEST_P(HardMatrices, RefinementGivesUpWhereItDoesNotConverge) {
+  constexpr int64_t n = 40;
+  const NdArray b = local::ones({n}), random = testing::random_matrix({n, n}, DType::float64);
+  const auto basis = [](int64_t seed) {
+    return local::linalg::qr(testing::random_matrix({n, n}, DType::float64, seed)).Q;
+  };
+  // Singular values from 1 to 1e-13, in all directions.
+  const NdArray falling = local::power(10., local::arange(double(n)) / -3.), q = basis(4);
+  const NdArray ill = local::matmul(basis(5) * falling, q), ill_definite = local::matmul(q.T() * falling, q);
+  const auto expect_plain = [&](const NdArray& matrix, linalg::Assumed assume) {
+    const linalg::SystemOptions plain{assume, local::Triangle::lower};
+    linalg::SystemOptions refined = plain;
+    refined.refine = true;
+    const NdArray expected = linalg::solve(cut(matrix), cut(b), plain).to_host();
+    EXPECT_TRUE(local::array_equal(linalg::solve(cut(matrix), cut(b), refined).to_host(), expected));
+    testing::expect_small(local::matmul(matrix, expected) - b,
+                          local::matmul(local::absolute(matrix), local::absolute(expected)), "A x - b");
+  };
+  expect_plain(ill, linalg::Assumed::general);
+  expect_plain(random * 1e200, linalg::Assumed::general);  // infinite in single precision
+  expect_plain((ill_definite + ill_definite.T()) * 0.5, linalg::Assumed::positive_definite);
+}
+
 // NIST's NoInt1 and NoInt2: a line through the origin.
 TEST_P(HardMatrices, LinesThroughTheOrigin) {
   const NdArray x1 = local::arange(60., 71.), x2 = local::arange(4., 7.);

@@ -1,5 +1,6 @@
 // Tasks of tile programs in random orders that their tiles allow: the bits of the order of the loop. What a task names
 // is all that it reads and writes.
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -140,10 +141,15 @@ TEST_P(TileOrders, GiveTheSameBits) {
   const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu));
   const ChunkPolicyScope small(testing::small_tiles(local::DeviceKind::cpu));
   int64_t programs = 0, moved = 0;
-  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{33, 33}, {40, 24}, {90, 7}}) {
+  constexpr std::tuple<int64_t, int64_t, testing::DType> kCases[] = {{33, 33, testing::DType::float64},
+                                                                     {40, 24, testing::DType::complex64},
+                                                                     {24, 40, testing::DType::float32},
+                                                                     {90, 7, testing::DType::float64},
+                                                                     {1, 70, testing::DType::complex128}};
+  for (const auto& [m, n, dtype] : kCases) {
     std::set<const expr::Node*> seen;
     std::vector<const expr::Apply*> all;
-    const testing::TileCase tried = GetParam().make(m, n, testing::DType::float64);
+    const testing::TileCase tried = GetParam().make(m, n, dtype);
     for (const Array& array : tried.chunked) add_programs(array.node(), seen, all);
     for (const expr::Apply* applied : all) {
       const auto& program = dynamic_cast<const algo::TileProgram&>(*applied->op);
@@ -171,6 +177,30 @@ TEST_P(TileOrders, GiveTheSameBits) {
   }
   EXPECT_GT(programs, 0);
   EXPECT_GT(moved, 0);
+}
+
+// The test itself: a kernel that writes to a tile that its task only reads.
+TEST(TileOrders, NoticeWhatATaskDoesNotName) {
+  const Runtime runtime(testing::runtime_on(local::DeviceKind::cpu));
+  const tiles::TileKernel bad{"bad",
+                              [](std::span<const NdArray> given, const tiles::Parameters&) {
+                                *static_cast<double*>(given[0].raw()) = 2;
+                                given[1].fill(1);
+                              },
+                              nullptr};
+  const NdArrays arguments{local::ones({4, 4})};
+  op::Call call;
+  call.arguments = call.outputs = {op::in_one_chunk({4, 4}, testing::DType::float64)};
+  Shuffled shuffled(call, arguments);
+  shuffled.task(bad, {tiles::read(shuffled.argument(0)(0, 0)), tiles::write(shuffled.result(0)(0, 0))});
+  ::testing::TestPartResultArray failures;
+  {
+    const ::testing::ScopedFakeTestPartResultReporter reporter(&failures);
+    shuffled.run(/*seed=*/1);
+  }
+  ASSERT_EQ(failures.size(), 1);
+  EXPECT_NE(std::string_view(failures.GetTestPartResult(0).message()).find("bad changes what it only reads"),
+            std::string_view::npos);
 }
 
 }  // namespace
