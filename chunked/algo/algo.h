@@ -80,8 +80,8 @@ NodePtr selected(const NodePtr& arg, const NodePtr& mask, int axis, std::span<co
 int64_t selected_bytes(local::DType dtype, int ndim);
 // The positions (int64) where a 1-d mask is true.
 NodePtr true_positions(const NodePtr& mask, std::span<const int64_t> counts);
-// Elements at positions inside the axis, in that order, at most so many along it in a chunk. A task holds a chunk of the
-// result, what it takes from other ranks, and the chunks of its own rank that it takes from.
+// Elements at positions inside the axis, in that order, at most so many along it in a chunk. A task holds a chunk of
+// the result, what it takes from other ranks, and the chunks of its own rank that it takes from.
 NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions,
               int64_t most = std::numeric_limits<int64_t>::max());
 // What its tasks take for each element.

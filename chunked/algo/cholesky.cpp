@@ -73,7 +73,7 @@ class Cholesky final : public TileProgram {
 // x of op(T) x = b, for a triangle T, by square tiles and blocks of right-hand sides:
 //   b(k, j) = op(T)(k, k)^-1 b(k, j);  b(i, j) -= op(T)(i, k) b(k, j) for the rows i behind k,
 // from the first row of tiles on where op(T) is a lower triangle, else from the last one. n^2 r multiplications and
-// additions for r sides.
+// additions for r sides. A rank of P x Q receives at most n^2 / (2 P) + n r / Q elements. Tasks hold three tiles.
 class SolveTriangular final : public TileProgram {
  public:
   explicit SolveTriangular(const TriangularSides& how) : how_(how) {}

@@ -1,6 +1,6 @@
 // The eigenproblem of a symmetric or Hermitian matrix: divide and conquer by LAPACK, by cuSOLVER or in two stages on a
-// GPU (local/cuda/eigh), on the owner of chunk 0, about 9 n^3 operations. Matrix, eigenvectors and the solver's
-// workspace are in memory at once.
+// GPU (local/cuda/eigh), on the owner of chunk 0, about 9 n^3 operations. The owner receives what other ranks have of
+// the n^2 elements; its one task holds matrix, eigenvectors and the solver's workspace, of about 2 n^2 elements.
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/expr/build.h"
 #include "quarry/local/base/error.h"

@@ -147,7 +147,9 @@ void check_pivots(tiles::Program& p, const Steps& s) {
 
 // Arguments: A^T and B^T of n equations and r right-hand sides. Output: X^T. The panels of A are decomposed; where
 // there are many sides, they are panels too, that meet the tasks of later panels of A. A few sides travel from panel to
-// panel instead of the panels to them.
+// panel instead of the panels to them. Beside the decomposition 2 n^2 r multiplications and additions. For many sides
+// every rank receives the panels once more, n^2 elements, for few ones n r elements with each panel. Tasks hold two
+// panels.
 class Solve final : public TileProgram {
  public:
   explicit Solve(int64_t memory) : memory_(memory) {}
@@ -229,7 +231,8 @@ class Solve final : public TileProgram {
 // A decomposed:
 //   forward(k, j), k >= j  X(j) of rows k = U(k, k)^-T (I - U(:, k)^T X(j)), of rows j to k - 1; zero above: n^3 / 3
 //   back(k, j)             X(j) of rows k = L(k, k)^-T (X(j) - L(:, k)^T X(j)), of rows below; P(k)^T X(j): n^3
-// With the decomposition 2 n^3. Panels of the result meet those of A as a solution's do.
+// With the decomposition 2 n^3. Panels of the result meet those of A as a solution's do: every rank receives these
+// twice more, 2 n^2 elements at most. Tasks hold two panels.
 class Inverse final : public TileProgram {
  public:
   explicit Inverse(int64_t memory) : memory_(memory) {}

@@ -9,6 +9,9 @@
 //
 // n rows are read once and written once in each of: the runs, the exchange, the merge; and with more than kMostRuns
 // runs exchange and merge again for each further level of runs. Between the levels the result of a level is persisted.
+// About n log2 n comparisons, on a GPU as many passes as keys have bytes. A rank of R receives at most n / R rows in
+// each exchange, and the samples of all runs. Tasks hold a run with its sorted copy, or a chunk of the result with its
+// stretches.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,10 @@
 // Sparse matrices in chunks of rows. Everything is a task per chunk: it holds the chunk's elements, the boxes that it
 // reads of other operands, and the result. Elements in any order are sorted by the chunk that they belong to, within
 // the chunks that they are in, and then gathered: each of the two steps reads and writes all of them once.
+//
+// A product with r columns, y = A x, is a multiplication and an addition for each stored element and column. A rank
+// receives the boxes of x that its chunks touch and others have, of at most n r elements, those of the next chunks
+// while it computes the product of one.
 #include "quarry/chunked/algo/sparse.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,10 @@
-// Transforms along whole axes: a Map per group of axes that fit one chunk; long lines in four steps.
+// Transforms along whole axes, X[k] = sum over j of x[j] w^(j k) with w = exp(-2 pi i / n): a Map for each group of
+// axes that fit one chunk together. About 5 n log2 n operations a line of n, half of them for real ones. Between two
+// groups the array is cut anew: a rank of R receives its part of it, but for the 1 / R that it has already.
+//
+// A line that fits no chunk is a matrix of n1 rows and n2 columns, j = n2 j1 + j2 and k = k1 + n1 k2 (Bailey, FFTs in
+// External or Hierarchical Memory, 1990): transforms of the columns, factors w^(j2 k1), transforms of the rows, and the
+// result read column by column; three exchanges. Tasks hold a chunk, its transform and the library's workspace.
 #include "quarry/chunked/api/fft.h"
 
 #include <algorithm>

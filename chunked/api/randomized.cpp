@@ -1,3 +1,10 @@
+// The largest singular values from random combinations of columns (Halko, Martinsson and Tropp, SIAM Review 53(2),
+// 2011): with l = k and some more columns of Omega, normally distributed,
+//   Y = A Omega, (A A^H)^q Y,   Y = Q R,   A near Q (Q^H A),   Q^H A = W S Z^H,   U = Q W.
+// 2 m n l operations in each of 2 + 2 q passes over the m x n matrix A, 2 m l^2 in each QR decomposition of m rows. In
+// each pass a rank receives the parts of the l columns that its chunks of A meet, and sums of l columns: at most
+// (m + n) l elements. Tasks hold a chunk of A and l columns of its rows and of its columns. Of the error's bound: 10
+// sqrt(2 / pi) times the largest norm of what is left of random columns (section 4.3 there).
 #include "quarry/chunked/api/randomized.h"
 
 #include <fmt/format.h>

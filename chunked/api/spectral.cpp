@@ -10,7 +10,8 @@
 // Anal. Appl. 31(5), 2010): by a QR decomposition while a matrix is ill-conditioned, about 9 n^3 operations, and then
 // by Cholesky's, 3 1/3 n^3, four times or five. Dividing costs 8 n^3 more: 30 n^3 for a matrix whose halves fit a
 // device, 35 n^3 for one that is divided to the end. At once there are about eight matrices of n^2, spilled where they
-// do not fit.
+// do not fit. A rank of P x Q receives about 18 n^2 (1 / P + 1 / Q) elements for the first division, in products, QR
+// and Cholesky decompositions, and half as many for each level below. Tasks hold what those of these programs do.
 #include "quarry/chunked/api/spectral.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,8 @@
+// Systems of which more is known go to Cholesky's or LU's tiles, n^3 / 3 or 2 n^3 / 3 multiplications and additions
+// (cholesky.cpp, lu.cpp). Products with a triangle by halves, [a11 0; a21 a22] [b1; b2] = [a11 b1; a21 b1 + a22 b2]:
+// after h halvings (1 / 2 + 2^-h / 2) times the 2 n^2 r multiplications and additions of a whole matrix. With a
+// symmetric matrix as many as those, of half as many elements that are read. What ranks receive and tasks hold is what
+// products of the parts do (exec/product_places.h).
 #include "quarry/chunked/api/structured.h"
 
 #include <cmath>
@@ -72,7 +77,8 @@ Array solve_large(const Array& a, const Array& b, const SystemOptions& options) 
 std::function<Array(const Array&)> factored(const Array& a, const SystemOptions& options) {
   if (options.assume == Assumed::positive_definite) {
     const Array factor = tiled::cholesky(a, options.triangle == Triangle::upper).persist();
-    return [factor, triangle = options.triangle](const Array& b) { return tiled::solve_by_cholesky(factor, b, triangle); };
+    return
+        [factor, triangle = options.triangle](const Array& b) { return tiled::solve_by_cholesky(factor, b, triangle); };
   }
   const tiled::Factors parts = tiled::lu(a, /*permute_l=*/false);
   const std::vector<Array> factors{parts.lower, parts.upper, parts.order}, kept = persist(factors);
