@@ -219,7 +219,8 @@ void Job::read_inputs(const std::function<void()>& read) {
 
 void Job::end_with_plan(const exec::Nodes& nodes, bool write) {
   print_plan("what is computed first", exec::summarize_with_time(nodes, write));
-  if (root_) fmt::print("what follows depends on its values; it may read, write and compute more, and need a larger budget\n");
+  if (root_)
+    fmt::print("what follows depends on its values; it may read, write and compute more, and need a larger budget\n");
   throw PlanEnds();
 }
 
@@ -234,7 +235,8 @@ void Job::warn_of_unused_chunks(std::span<const Array> inputs) const {
   const std::optional<Dims>& chunks = runtime_->options().chunks;
   if (!root_ || !chunks || inputs.empty()) return;
   if (std::ranges::any_of(inputs, [&](const Array& array) { return array.ndim() == chunks->size(); })) return;
-  fmt::print(stderr, "quarry: chunks {} have {} {}, and no input has so many: their chunks are chosen as without them\n",
+  fmt::print(stderr,
+             "quarry: chunks {} have {} {}, and no input has so many: their chunks are chosen as without them\n",
              local::to_string(*chunks), chunks->size(), chunks->size() == 1 ? "axis" : "axes");
 }
 

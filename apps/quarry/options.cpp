@@ -122,8 +122,7 @@ FileObject parse_array(const std::string& text, const std::string& what) {
   if (place.file.empty()) throw InvalidArgument(what + ": no file is given");
   if (place.object.empty() && (sparse::is_matrix_market(place.file) || io::format_to_write(place.file).is_one_array()))
     place.object = "/";
-  if (place.object.empty())
-    throw InvalidArgument(fmt::format("{}: give the object too, {}:/PATH", what, place.file));
+  if (place.object.empty()) throw InvalidArgument(fmt::format("{}: give the object too, {}:/PATH", what, place.file));
   return place;
 }
 

@@ -149,7 +149,6 @@ Array finite(const Array& given, bool wanted) {
   return map_blocks(checked, a, {}, options);
 }
 
-
 Array both_triangles(const Array& a, local::Triangle triangle) {
   const Array side = triangle == local::Triangle::lower ? tril(a, -1) : triu(a, 1);
   return where(positions(a.shape(), 0) == positions(a.shape(), 1), real(a).astype(a.dtype()), side + adjoint(side));

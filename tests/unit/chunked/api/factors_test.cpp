@@ -14,7 +14,6 @@
 namespace quarry {
 namespace {
 
-
 constexpr int64_t kSmall = 5, kLarge = 210;  // the latter by tiles, of which no edge divides it
 
 NdArray numbers(const Dims& shape, DType dtype = DType::float64) {
@@ -108,7 +107,8 @@ TEST_P(Factors, SayWhatIsWrong) {
     EXPECT_THROW(linalg::lu_solve(factors, quarry::ones({n}), 3), local::InvalidArgument);
     EXPECT_THROW(linalg::lu_solve({factors.first, quarry::zeros({n + 1}, DType::int32)}, quarry::ones({n})),
                  local::InvalidArgument);
-    EXPECT_THROW(linalg::lu_solve({factors.first, factors.second + n}, quarry::ones({n})).to_host(), local::InvalidArgument);
+    EXPECT_THROW(linalg::lu_solve({factors.first, factors.second + n}, quarry::ones({n})).to_host(),
+                 local::InvalidArgument);
     EXPECT_THROW(linalg::lu_factor(cut(a, 64) * nan).first.to_host(), local::InvalidArgument);
     EXPECT_THROW(linalg::lu_solve(factors, quarry::full({n}, nan)).to_host(), local::InvalidArgument);
     EXPECT_THROW(linalg::cho_factor(cut(a - a, 64)).first.to_host(), local::LinAlgError);
