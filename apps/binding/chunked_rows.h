@@ -25,6 +25,7 @@
 #include "quarry/chunked/api/operand.h"
 #include "quarry/chunked/api/out.h"
 #include "quarry/chunked/api/partitions.h"
+#include "quarry/chunked/api/polynomials.h"
 #include "quarry/chunked/api/products.h"
 #include "quarry/chunked/api/quantile.h"
 #include "quarry/chunked/api/random.h"
@@ -214,6 +215,17 @@ inline std::variant<Array, std::pair<Array, Array>> linspace(const Operand& star
                                                              int64_t axis) {
   if (retstep) return quarry::linspace(start, stop, num, quarry::retstep, endpoint, dtype, axis);
   return quarry::linspace(start, stop, num, endpoint, dtype, axis);
+}
+
+inline std::variant<Array, std::pair<Array, Array>, FullFit> polyfit(const Array& x, const Array& y, int64_t deg,
+                                                                     std::optional<double> rcond, bool full,
+                                                                     const Maybe<Array>& w,
+                                                                     const std::variant<bool, std::string>& cov) {
+  if (full) return quarry::polyfit(x, y, deg, full_result, rcond, w);
+  const bool* wanted = std::get_if<bool>(&cov);
+  if (wanted != nullptr && !*wanted) return quarry::polyfit(x, y, deg, rcond, w);
+  const bool scaled = wanted != nullptr || std::get<std::string>(cov) != "unscaled";
+  return quarry::polyfit(x, y, deg, covariance, rcond, w, scaled);
 }
 
 namespace linalg {

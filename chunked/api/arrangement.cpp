@@ -70,6 +70,19 @@ Array tile(const Array& A, const Ints& reps) {
   return result;
 }
 
+Array resize(const Array& a, const Ints& new_shape) {
+  Dims shape;
+  for (const int64_t extent : new_shape.values()) shape.push_back(extent);
+  for (const int64_t extent : shape)
+    if (extent < 0)
+      throw InvalidArgument("all elements of `new_shape` must be non-negative: " + local::to_string(shape));
+  const int64_t total = local::element_count(shape), size = a.size();
+  if (total == 0 || size == 0) return constant(shape, 0, a.dtype());
+  const Array flat = reshape(a, {size});
+  const Array all = total <= size ? flat : tile(flat, (total + size - 1) / size);
+  return reshape(arrange::part(all, 0, 0, total), shape);
+}
+
 namespace {
 
 // The array along one axis: flattened where there is none. A 0-d array has the axes 0 and -1 here.

@@ -36,6 +36,9 @@ Array ifftshift(const Array& x, const Axes& axes = {});
 // ---- Copies ----
 
 Array tile(const Array& A, const Ints& reps);
+// Of another shape, with the elements in C order as often as there is room for them; zeros where there are none. Throws
+// InvalidArgument for negative extents.
+Array resize(const Array& a, const Ints& new_shape);
 // Each element `repeats` times: one number for all, or one for each position along the axis, which is brought to every
 // rank (blocking, collective) and makes a slice for each run. Without an axis of the raveled array.
 Array repeat(const Array& a, int64_t repeats, std::optional<int64_t> axis = std::nullopt);

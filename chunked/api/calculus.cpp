@@ -12,6 +12,7 @@
 #include "quarry/chunked/api/creation.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/scans.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/numerical/numerical.h"
@@ -50,6 +51,23 @@ Array diff(const Array& a, int64_t n, int64_t axis, const std::optional<Operand>
     x = x.dtype() == DType::bool_ ? not_equal(right, left) : subtract(right, left);
   }
   return x;
+}
+
+Array unwrap(const Array& p, std::optional<double> discont, int64_t axis, const Scalar& period) {
+  if (p.ndim() == 0) throw InvalidArgument("diff requires input that is at least one dimensional");
+  const int d = local::normalize_axis(axis, p.ndim());
+  const Array jump = diff(p, 1, d);
+  const local::PromotionOperand types[] = {{jump.dtype(), false}, {period.dtype(), period.weak()}};
+  const DType dtype = local::result_type(types);
+  const bool whole = local::is_integer(dtype);
+  const Scalar high = whole ? Scalar(period.as_int64() / 2) : Scalar(period.as_double() / 2);
+  const Scalar low = whole ? Scalar(-high.as_int64()) : Scalar(-high.as_double());
+  Array wrapped = remainder(jump - low, period) + low;
+  // Half a period is one in either direction: the jump's.
+  if (!whole || period.as_int64() % 2 == 0) wrapped = where(logical_and(equal(wrapped, low), jump > 0), high, wrapped);
+  const Array small = absolute(jump) < discont.value_or(period.as_double() / 2);
+  const Array correction = cumsum(where(small, 0, wrapped - jump), d).astype(dtype);
+  return concatenate({between(p, d, {}, 1).astype(dtype), between(p, d, 1, {}).astype(dtype) + correction}, d);
 }
 
 Array ediff1d(const Array& ary, const std::optional<Operand>& to_end, const std::optional<Operand>& to_begin) {

@@ -19,6 +19,11 @@ Array ediff1d(const Array& ary, const std::optional<Operand>& to_end = {}, const
 // The integral of y by the trapezoidal rule, over positions x or steps dx.
 Array trapezoid(const Array& y, const std::optional<Array>& x = {}, const Operand& dx = 1.0, int64_t axis = -1);
 
+// Angles without jumps between neighbours of more than `discont` (half a period): what is taken from a jump is taken
+// from all that follow. Throws InvalidArgument for 0-d arrays.
+Array unwrap(const Array& p, std::optional<double> discont = {}, int64_t axis = -1,
+             const Scalar& period = 6.283185307179586);
+
 // One array per axis. It is the array itself where there is one: Array g = gradient(f) for one dimension.
 struct ArrayList : std::vector<Array> {
   using std::vector<Array>::vector;

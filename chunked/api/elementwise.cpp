@@ -8,6 +8,7 @@
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/local/base/error.h"
+#include "quarry/local/ops/linalg/support.h"
 #include "quarry/local/ops/ufunc/compositions.h"
 
 namespace quarry {
@@ -45,6 +46,29 @@ Array isclose(const Operand& a, const Operand& b, const Operand& rtol, const Ope
 
 bool allclose(const Operand& a, const Operand& b, const Operand& rtol, const Operand& atol, bool equal_nan) {
   return static_cast<bool>(isclose(a, b, rtol, atol, equal_nan).all());
+}
+
+bool array_equal(const Array& a1, const Array& a2, bool equal_nan) {
+  if (a1.shape() != a2.shape()) return false;
+  const Array same = equal(a1, a2);
+  if (!equal_nan || !compose::is_inexact(a1.dtype()) || !compose::is_inexact(a2.dtype()))
+    return static_cast<bool>(same.all());
+  return static_cast<bool>(logical_or(same, logical_and(isnan(a1), isnan(a2))).all());
+}
+
+bool array_equiv(const Array& a1, const Array& a2) {
+  try {
+    local::broadcast_shapes(a1.shape(), a2.shape());
+  } catch (const local::InvalidArgument&) {
+    return false;
+  }
+  return static_cast<bool>(equal(a1, a2).all());
+}
+
+Array real_if_close(const Array& a, double tol) {
+  if (!local::is_complex(a.dtype())) return a;
+  if (tol > 1) tol *= local::linalg::epsilon_of(a.dtype());
+  return static_cast<bool>((absolute(imag(a)) < tol).all()) ? real(a) : a;
 }
 
 Array angle(const Array& z, bool deg) {

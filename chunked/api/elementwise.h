@@ -12,6 +12,14 @@ Array isclose(const Operand& a, const Operand& b, const Operand& rtol = 1e-5, co
 bool allclose(const Operand& a, const Operand& b, const Operand& rtol = 1e-5, const Operand& atol = 1e-8,
               bool equal_nan = false);
 
+// Whether the shapes and all elements are equal, with `equal_nan` NaN to NaN; whether all are after broadcasting, false
+// where shapes do not. Blocking, collective, where shapes do not say it.
+bool array_equal(const Array& a1, const Array& a2, bool equal_nan = false);
+bool array_equiv(const Array& a1, const Array& a2);
+// The real parts of complex numbers whose imaginary parts are all below tol times the dtype's epsilon, or tol itself
+// for tol <= 1; others as they are. Blocking, collective, for complex numbers.
+Array real_if_close(const Array& a, double tol = 100);
+
 Array angle(const Array& z, bool deg = false);  // of complex numbers; of real ones 0 or pi
 Array fix(const Array& x);                      // towards 0
 Array sinc(const Array& x);                     // sin(pi x) / (pi x)

@@ -26,6 +26,7 @@
 #include "quarry/chunked/api/matrix_functions.h"
 #include "quarry/chunked/api/nan.h"
 #include "quarry/chunked/api/partitions.h"
+#include "quarry/chunked/api/polynomials.h"
 #include "quarry/chunked/api/products.h"
 #include "quarry/chunked/api/quantile.h"
 #include "quarry/chunked/api/random.h"

@@ -120,6 +120,12 @@ uint64_t hash_of(const std::vector<int64_t>& values) {
 
 }  // namespace
 
+Array sort_complex(const Array& a) {
+  const bool narrow =
+      (local::is_integer(a.dtype()) && local::itemsize(a.dtype()) <= 2) || a.dtype() == DType::complex64;
+  return sort(a.astype(narrow ? DType::complex64 : DType::complex128));
+}
+
 Array sort(const Array& a, std::optional<int64_t> axis, MaybeText kind, MaybeText order, std::optional<bool> stable) {
   ops::sort(nothing_of(a.dtype()), -1, kind, order, stable);  // checks the options
   const SortOptions options{kind ? std::optional<std::string>(*kind) : std::nullopt, {}, stable};

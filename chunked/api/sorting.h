@@ -25,6 +25,8 @@ namespace quarry {
 // Without an axis of the flattened array.
 Array sort(const Array& a, std::optional<int64_t> axis = -1, std::optional<std::string_view> kind = std::nullopt,
            std::optional<std::string_view> order = std::nullopt, std::optional<bool> stable = std::nullopt);
+// Along the last axis, as complex numbers: complex64 for complex64 and integers of at most 16 bits, else complex128.
+Array sort_complex(const Array& a);
 // The int64 positions that sort; equal elements keep their order.
 Array argsort(const Array& a, std::optional<int64_t> axis = -1, std::optional<std::string_view> kind = std::nullopt,
               std::optional<std::string_view> order = std::nullopt, std::optional<bool> stable = std::nullopt);
