@@ -49,7 +49,7 @@ struct Problem {
 
 Problem problem_of(const LinearOperator& a, const Array* dense, const EigenOptions& options) {
   Problem problem{a, {}, options.sigma};
-  const Dims shape = a.shape();
+  const Dims& shape = a.shape();
   if (shape[0] != shape[1])
     throw InvalidArgument(fmt::format("a: expected a square operator, got shape {}", local::to_string(shape)));
   if (options.M && options.M->shape() != shape)

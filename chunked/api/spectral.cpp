@@ -359,7 +359,7 @@ Eigen eigh(const Array& a, bool with_vectors, const MaybeSubset& subset) {
 Singular svd(const Array& given, bool with_vectors, bool full) {
   const int64_t m = given.shape(0), n = given.shape(1);
   if (m < n) {
-    const Singular turned = svd(adjoint(given), with_vectors, full);
+    Singular turned = svd(adjoint(given), with_vectors, full);
     if (!with_vectors) return turned;
     return {turned.values, adjoint(*turned.vh), adjoint(*turned.u)};
   }
@@ -368,7 +368,7 @@ Singular svd(const Array& given, bool with_vectors, bool full) {
     const std::vector<Array> all =
         with_vectors ? std::vector{rows_of(parts.r, 0, n), *parts.q} : std::vector{rows_of(parts.r, 0, n)};
     const std::vector<Array> kept = persist(all);
-    const Singular square = svd(kept[0], with_vectors, false);
+    Singular square = svd(kept[0], with_vectors, false);
     if (!with_vectors) return square;
     const Array u = matmul(columns_of(kept[1], 0, n), *square.u);
     return {square.values, full ? joined({u, columns_of(kept[1], n, m - n)}, 1) : u, square.vh};

@@ -26,6 +26,14 @@ int64_t job_memory() {
   const Runtime& runtime = Runtime::current();
   return runtime.plan_bytes() * runtime.size();
 }
+// The rows in an order that is computed with them; take() would compute it first. Tasks hold whole columns.
+Array rows_in(const Array& x, const Array& order) {
+  if (x.ndim() == 1) return take_along_axis(x, order, 0);
+  const int64_t place = local::itemsize(DType::int64);  // three more of it on the way
+  const int64_t bytes = op::element_task_bytes(2 * local::itemsize(x.dtype()) + place) + 3 * place;
+  const Array lines = in_fitting_chunks(with_whole_axis(x, 0), bytes, 0);
+  return take_along_axis(lines, broadcast_to(expand_dims(order, 1), x.shape()).rechunk(lines.chunks()), 0);
+}
 Array columns_of(const Array& x, int64_t count) { return arrange::part(x, 1, 0, count); }
 
 }  // namespace
@@ -92,8 +100,8 @@ Array solve_by_lu(const Array& lower, const Array& upper, const Array& order, co
   const auto by_upper = [&](const Array& sides) {
     return solve_triangular(upper, sides, Triangle::upper, op, /*unit_diagonal=*/false);
   };
-  if (op == MatrixOp::none) return by_upper(by_lower(take(b, order, 0)));
-  return take(by_lower(by_upper(b)), argsort(order), 0);
+  if (op == MatrixOp::none) return by_upper(by_lower(rows_in(b, order)));
+  return rows_in(by_lower(by_upper(b)), argsort(order));
 }
 
 Array solve_by_cholesky(const Array& factor, const Array& b, Triangle triangle) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "quarry/local/base/detail.h"
 #include "quarry/local/base/dtype.h"
 
 namespace quarry::local::linalg {

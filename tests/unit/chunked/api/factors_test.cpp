@@ -69,6 +69,17 @@ TEST_P(Factors, OfLuSolveManySystems) {
   }
 }
 
+TEST_P(Factors, ComputeNothingUntilTheyAreAskedFor) {
+  const Array a = cut(positive(kLarge), 64), b = cut(numbers({kLarge, 3}), 64);
+  const int64_t before = Runtime::current().total_statistics().tasks;
+  const auto factors = linalg::lu_factor(a);
+  const std::vector<Array> all{linalg::lu_solve(factors, b), linalg::lu_solve(factors, b, 1),
+                               linalg::cho_solve(linalg::cho_factor(a), b)};
+  EXPECT_EQ(Runtime::current().total_statistics().tasks, before);
+  persist(all);
+  EXPECT_GT(Runtime::current().total_statistics().tasks, before);
+}
+
 TEST_P(Factors, OfLuMayHaveOtherShapes) {
   for (const auto& [m, n] : {std::pair<int64_t, int64_t>{kLarge, 90}, {90, kLarge}, {7, 3}, {3, 7}, {1, 4}}) {
     SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(n));
