@@ -12,11 +12,7 @@ namespace {
 TEST(Graphs, AgreeWithEager) {
   static_cast<void>(test::job());
   for (const local::DeviceKind device : test::real_job_device_kinds()) {
-    RuntimeOptions options;
-    options.device = device;
-    options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";
-    options.threads = 1;
-    Runtime runtime(options);
+    const Runtime runtime(test::options_on(device));
     for (uint64_t seed = 0; seed < 60; ++seed) {
       const testing::SmallChunks small(int64_t{1} << (5 + seed % 7));
       testing::Expressions expressions(seed);

@@ -13,20 +13,13 @@
 namespace quarry {
 namespace {
 
+using test::options_on;
+
 class Operators : public ::testing::TestWithParam<testing::OperatorRow> {};
 
 bool same_bits(const local::NdArray& a, const local::NdArray& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          std::memcmp(a.raw(), b.copy().raw(), static_cast<size_t>(a.nbytes())) == 0;
-}
-
-RuntimeOptions options_on(local::DeviceKind device, const char* transport = "auto") {
-  RuntimeOptions options;
-  options.device = device;
-  options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";
-  options.transport = transport;
-  options.threads = 1;
-  return options;
 }
 
 TEST_P(Operators, MeanTheSameOnRanks) {

@@ -50,11 +50,8 @@ std::vector<Array> results_of(const Array& x, const Array& y) {
 }
 
 RuntimeOptions options_on(local::DeviceKind device) {
-  RuntimeOptions options;
-  options.device = device;
-  options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";
+  RuntimeOptions options = test::options_on(device);
   if (device != local::DeviceKind::cpu) options.host_memory = "16MiB";
-  options.threads = 1;
   return options;
 }
 

@@ -10,13 +10,7 @@
 namespace quarry {
 namespace {
 
-RuntimeOptions options_on(local::DeviceKind device) {
-  RuntimeOptions options;
-  options.device = device;
-  options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";
-  options.threads = 1;
-  return options;
-}
+using test::options_on;
 
 TEST(SolversOnRanks, IterateAsThoseOfOneProcess) {
   static_cast<void>(test::job());

@@ -13,6 +13,8 @@
 namespace quarry {
 namespace {
 
+using test::options_on;
+
 bool same_bits(const local::NdArray& a, const local::NdArray& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          std::memcmp(a.raw(), b.copy().raw(), static_cast<size_t>(a.nbytes())) == 0;
@@ -21,14 +23,6 @@ bool same_bits(const local::NdArray& a, const local::NdArray& b) {
 class TilePrograms : public ::testing::TestWithParam<testing::TileRow> {};
 INSTANTIATE_TEST_SUITE_P(Rows, TilePrograms, ::testing::ValuesIn(testing::tile_rows()),
                          [](const auto& info) { return std::string(info.param.name); });
-
-RuntimeOptions options_on(local::DeviceKind device) {
-  RuntimeOptions options;
-  options.device = device;
-  options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";
-  options.threads = 1;
-  return options;
-}
 
 TEST_P(TilePrograms, HaveTheBitsOfTheLoopOnRanks) {
   static_cast<void>(test::job());
@@ -58,9 +52,7 @@ TEST_P(TilePrograms, HaveTheBitsOfOneRank) {
       for (const auto& [m, n] : kSizes) {
         SCOPED_TRACE(fmt::format("{}, {}, {} x {}", local::name(device), local::name(dtype), m, n));
         const auto values_of = [&, m = m, n = n](const char* transport) {
-          RuntimeOptions options = options_on(device);
-          options.transport = transport;
-          const Runtime runtime(options);
+          const Runtime runtime(options_on(device, transport));
           const ChunkPolicyScope small(testing::small_tiles(device));
           const testing::TileCase tried = GetParam().make(m, n, dtype);
           const std::vector<local::NdArray> values = to_host(tried.chunked);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/device/device.h"
 #include "tests/support/mpi_job.h"
 #include "tests/support/on_devices.h"
@@ -26,6 +27,16 @@ inline std::vector<local::DeviceKind> real_job_device_kinds() {
   std::vector<local::DeviceKind> kinds = job_device_kinds();
   std::erase(kinds, local::DeviceKind::emulated);
   return kinds;
+}
+
+// Of a rank with one thread; "self": of every rank alone.
+inline RuntimeOptions options_on(local::DeviceKind device, const char* transport = "auto") {
+  RuntimeOptions options;
+  options.device = device;
+  options.memory = device == local::DeviceKind::cuda ? "1GiB" : "64MiB";
+  options.transport = transport;
+  options.threads = 1;
+  return options;
 }
 
 }  // namespace quarry::test
