@@ -55,7 +55,7 @@ TEST_P(TilePrograms, HaveTheBitsOfOneRank) {
           const Runtime runtime(options_on(device, transport));
           const ChunkPolicyScope small(testing::small_tiles(device));
           const testing::TileCase tried = GetParam().make(m, n, dtype);
-          const std::vector<local::NdArray> values = to_host(tried.chunked);
+          std::vector<local::NdArray> values = to_host(tried.chunked);
           tried.check(values);
           return values;
         };
