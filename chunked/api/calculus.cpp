@@ -17,6 +17,7 @@
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/numerical/numerical.h"
 #include "quarry/local/ops/numerical/sliding.h"
+#include "quarry/local/ops/ufunc/compositions.h"
 
 namespace quarry {
 
@@ -59,15 +60,11 @@ Array unwrap(const Array& p, std::optional<double> discont, int64_t axis, const 
   const Array jump = diff(p, 1, d);
   const local::PromotionOperand types[] = {{jump.dtype(), false}, {period.dtype(), period.weak()}};
   const DType dtype = local::result_type(types);
-  const bool whole = local::is_integer(dtype);
-  const Scalar high = whole ? Scalar(period.as_int64() / 2) : Scalar(period.as_double() / 2);
-  const Scalar low = whole ? Scalar(-high.as_int64()) : Scalar(-high.as_double());
-  Array wrapped = remainder(jump - low, period) + low;
-  // Half a period is one in either direction: the jump's.
-  if (!whole || period.as_int64() % 2 == 0) wrapped = where(logical_and(equal(wrapped, low), jump > 0), high, wrapped);
-  const Array small = absolute(jump) < discont.value_or(period.as_double() / 2);
-  const Array correction = cumsum(where(small, 0, wrapped - jump), d).astype(dtype);
-  return concatenate({between(p, d, {}, 1).astype(dtype), between(p, d, 1, {}).astype(dtype) + correction}, d);
+  const Array correction =
+      local::compositions::unwrap_correction<Operand>(kApply, jump, discont, period, local::is_integer(dtype)).array();
+  return concatenate(
+      {between(p, d, {}, 1).astype(dtype), between(p, d, 1, {}).astype(dtype) + cumsum(correction, d).astype(dtype)},
+      d);
 }
 
 Array ediff1d(const Array& ary, const std::optional<Operand>& to_end, const std::optional<Operand>& to_begin) {

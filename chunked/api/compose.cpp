@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/ufuncs.h"
@@ -114,12 +116,23 @@ Array with_chunks_within(const Array& x, int64_t bytes, std::optional<int> whole
   return x.rechunk(Grid::regular(x.shape(), chunk));
 }
 
+namespace {
+constexpr int64_t kTasks = 2;  // that are to fit
+}
+
 Array in_fitting_chunks(const Array& x, int64_t bytes_per_element, std::optional<int> whole) {
-  constexpr int64_t kTasks = 2;  // that are to fit
   const int64_t room = Runtime::current().plan_bytes(), elements = local::element_count(x.chunks().largest());
   const int64_t task = elements * bytes_per_element;
   if (room == 0 || task <= room) return x;
   return with_chunks_within(x, elements * local::itemsize(x.dtype()) / (kTasks * task / room + 1), whole);
+}
+
+int64_t most_fitting(const Array& x, int64_t bytes_per_element, int axis) {
+  const int64_t room = Runtime::current().plan_bytes();
+  if (room == 0) return std::numeric_limits<int64_t>::max();
+  Dims others = x.chunks().largest();
+  others[axis] = 1;
+  return std::max<int64_t>(room / (kTasks * bytes_per_element * std::max<int64_t>(local::element_count(others), 1)), 1);
 }
 
 int64_t most_on_every_rank() {

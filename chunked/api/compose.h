@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/operand.h"
+#include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/ops/manipulation/arrange.h"
 
 namespace quarry::compose {
@@ -26,6 +27,12 @@ DType promoted(std::span<const Array> arrays);
 // A number becomes a 0-d array of its dtype, or of the one given.
 Array as_array(const Operand& operand);
 Array as_array(const Operand& operand, DType dtype);  // InvalidArgument for a literal that does not fit
+
+// How compositions.h applies an operation.
+inline constexpr auto kApply = [](local::Op op, const auto&... values) -> Operand {
+  const Operand args[] = {values...};
+  return quarry::apply(op, args);
+};
 
 // The positions along an axis of an array of `shape`. They take no storage.
 Array positions(const Dims& shape, int axis, DType dtype = DType::int64);
@@ -59,6 +66,8 @@ Array with_chunks_within(const Array& x, int64_t bytes, std::optional<int> whole
 // With smaller chunks, whole along `whole`, where a task that has so many bytes for each element of a chunk would not
 // fit the budget. Else the array itself.
 Array in_fitting_chunks(const Array& x, int64_t bytes_per_element, std::optional<int> whole = std::nullopt);
+// The most elements along an axis of which a task fits so, where the other axes are cut as those of x.
+int64_t most_fitting(const Array& x, int64_t bytes_per_element, int axis);
 // Bytes of an array that every rank may have whole beside its tasks: at most a usual chunk.
 int64_t most_on_every_rank();
 

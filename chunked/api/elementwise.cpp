@@ -17,11 +17,6 @@ using namespace compose;
 
 namespace {
 
-constexpr auto kApply = [](local::Op op, const auto&... values) -> Operand {
-  const Operand args[] = {values...};
-  return quarry::apply(op, args);
-};
-
 Array infinite(const Array& x, double value) {
   if (local::is_complex(x.dtype()))
     throw local::TypeError(fmt::format("This operation is not supported for {} values because it would be ambiguous.",

@@ -11,6 +11,7 @@
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/linalg/support.h"
+#include "quarry/local/ops/numerical/fits.h"
 
 namespace quarry {
 
@@ -20,11 +21,7 @@ using local::TypeError;
 namespace {
 
 Array inexact(const Array& x) { return is_inexact(x.dtype()) ? x : x.astype(DType::float64); }
-Array in_double(const Array& x) {
-  if (local::is_half(x.dtype()))
-    throw TypeError(fmt::format("array type {} is unsupported in linalg", local::name(x.dtype())));
-  return x.astype(local::is_complex(x.dtype()) ? DType::complex128 : DType::float64);
-}
+Array in_double(const Array& x) { return x.astype(local::fits::in_double(x.dtype())); }
 
 // Columns of the powers 0 to count - 1, ascending, in NumPy's order of multiplication.
 std::vector<Array> powers_of(const Array& x, int64_t count) {
@@ -68,17 +65,11 @@ struct Fit {
 Fit fitted(const Array& x_in, const Array& y_in, int64_t deg, std::optional<double> rcond,
            const std::optional<Array>& w) {
   const Array x = inexact(x_in), y = inexact(y_in);
-  if (deg < 0) throw InvalidArgument("expected deg >= 0");
-  if (x.ndim() != 1) throw TypeError("expected 1D vector for x");
-  if (x.size() == 0) throw TypeError("expected non-empty vector for x");
-  if (y.ndim() < 1 || y.ndim() > 2) throw TypeError("expected 1D or 2D array for y");
-  if (x.size() != y.shape(0)) throw TypeError("expected x and y to have same length");
+  local::fits::check(deg, x.shape(), y.shape(), w ? std::optional(w->shape()) : std::nullopt);
   if (!rcond) rcond = static_cast<double>(x.size()) * local::linalg::epsilon_of(local::real_type(x.dtype()));
   Array lhs = vander(x, deg + 1), rhs = y;
   if (w) {
     const Array weights = inexact(*w);
-    if (weights.ndim() != 1) throw TypeError("expected a 1-d array for weights");
-    if (weights.size() != y.shape(0)) throw TypeError("expected w and y to have the same length");
     lhs = lhs * expand_dims(weights, 1);
     rhs = rhs * (y.ndim() == 2 ? expand_dims(weights, 1) : weights);
   }

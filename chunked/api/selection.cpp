@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/compose.h"
@@ -12,7 +11,6 @@
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/expr/build.h"
-#include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 #include "quarry/local/ops/indexing/index_support.h"
 #include "quarry/local/ops/ufunc/apply.h"
@@ -45,16 +43,6 @@ Array selected(const Array& given, const Array& mask, int axis) {
   const AxisChunks& cuts = x.chunks().axis(axis);
   const auto [kept, counts] = counted(mask, cuts, &x);
   return joined(Array(algo::selected(x.node(), kept.node(), axis, counts)), axis, cuts.largest());
-}
-
-// The most elements along an axis of which two tasks with so many bytes for each of their elements fit the budget.
-int64_t most_along(const Array& x, int axis, int64_t bytes_per_element) {
-  constexpr int64_t kTasks = 2;
-  const int64_t room = Runtime::current().plan_bytes();
-  if (room == 0) return std::numeric_limits<int64_t>::max();
-  const Dims chunk = x.chunks().largest();
-  const int64_t others = local::element_count(chunk) / std::max<int64_t>(chunk[axis], 1);
-  return std::max<int64_t>(room / (kTasks * bytes_per_element * std::max<int64_t>(others, 1)), 1);
 }
 
 void check_bool(const Array& mask) {
@@ -171,7 +159,7 @@ Array take(const Array& a, const NdArray& given, std::optional<int64_t> axis, st
                                             : local::ops::clip_between(indices, 0, extent - 1);
   }
   const Array parts(
-      algo::taken(x.node(), along, checked_positions(indices, along, extent), most_along(x, along, bytes)));
+      algo::taken(x.node(), along, checked_positions(indices, along, extent), compose::most_fitting(x, bytes, along)));
   Array result = joined(parts, along, x.chunks().axis(along).largest());
   if (indices.ndim() == 1) return result;
   Dims shape(x.shape().begin(), x.shape().begin() + along);

@@ -9,11 +9,32 @@
 
 #include "quarry/local/ndarray/launch.h"
 #include "quarry/local/ops/linalg/linalg.h"
+#include "quarry/local/ops/numerical/fits.h"
 #include "quarry/local/ops/numerical/numerical.h"
 #include "quarry/local/ops/products/contract.h"
 #include "quarry/local/ops/products/products.h"
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/ufunc/apply.h"
+
+namespace quarry::local {
+
+void fits::check(int64_t deg, const Dims& x, const Dims& y, const std::optional<Dims>& w) {
+  if (deg < 0) throw InvalidArgument("expected deg >= 0");
+  if (x.size() != 1) throw TypeError("expected 1D vector for x");
+  if (x[0] == 0) throw TypeError("expected non-empty vector for x");
+  if (y.size() < 1 || y.size() > 2) throw TypeError("expected 1D or 2D array for y");
+  if (x[0] != y[0]) throw TypeError("expected x and y to have same length");
+  if (!w) return;
+  if (w->size() != 1) throw TypeError("expected a 1-d array for weights");
+  if ((*w)[0] != y[0]) throw TypeError("expected w and y to have the same length");
+}
+
+DType fits::in_double(DType dtype) {
+  if (is_half(dtype)) throw TypeError(fmt::format("array type {} is unsupported in linalg", name(dtype)));
+  return is_complex(dtype) ? DType::complex128 : DType::float64;
+}
+
+}  // namespace quarry::local
 
 namespace quarry::local::ops {
 namespace {
@@ -86,10 +107,7 @@ NdArray on_device(const std::vector<T>& values, DType dtype, Device device) {
 }
 
 // NumPy's linalg computes in double precision and takes no 16-bit floats.
-NdArray in_double(const NdArray& a) {
-  if (is_half(a.dtype())) throw TypeError(fmt::format("array type {} is unsupported in linalg", name(a.dtype())));
-  return a.astype(is_complex(a.dtype()) ? DType::complex128 : DType::float64);
-}
+NdArray in_double(const NdArray& a) { return a.astype(fits::in_double(a.dtype())); }
 NdArray eigenvalues(const NdArray& a) {
   NdArray values = eigvals(in_double(a));
   if (real_type(a.dtype()) != DType::float32) return values;
@@ -252,11 +270,7 @@ PolyFit polyfit(const NdArray& x_in, const NdArray& y_in, int64_t deg, std::opti
   const Range named("polyfit");
   const int64_t order = deg + 1;
   const NdArray x = inexact(x_in), y = inexact(y_in);
-  if (deg < 0) throw InvalidArgument("expected deg >= 0");
-  if (x.ndim() != 1) throw TypeError("expected 1D vector for x");
-  if (x.size() == 0) throw TypeError("expected non-empty vector for x");
-  if (y.ndim() < 1 || y.ndim() > 2) throw TypeError("expected 1D or 2D array for y");
-  if (x.size() != y.shape(0)) throw TypeError("expected x and y to have same length");
+  fits::check(deg, x.shape(), y.shape(), w ? std::optional(w->shape()) : std::nullopt);
   const ExecContext context = context_for(x.device());
   const int64_t n = x.size();
   if (!rcond) {
@@ -275,8 +289,6 @@ PolyFit polyfit(const NdArray& x_in, const NdArray& y_in, int64_t deg, std::opti
   NdArray rhs = y;
   if (w) {
     const NdArray weights = inexact(*w);
-    if (weights.ndim() != 1) throw TypeError("expected a 1-d array for weights");
-    if (weights.size() != y.shape(0)) throw TypeError("expected w and y to have the same length");
     lhs = apply("multiply"_op, {lhs, weights[{full_slice, newaxis}]});
     rhs = apply("multiply"_op, {rhs, y.ndim() == 2 ? weights[{full_slice, newaxis}] : weights});
   }

@@ -10,6 +10,7 @@
 #include "quarry/local/ops/reduction/reduce.h"
 #include "quarry/local/ops/reduction/states.h"
 #include "quarry/local/ops/ufunc/apply.h"
+#include "quarry/local/ops/ufunc/compositions.h"
 #include "quarry/local/ops/ufunc/folds.h"
 #include "quarry/local/ops/ufunc/methods.h"
 
@@ -182,17 +183,9 @@ NdArray unwrap(const NdArray& p, std::optional<double> discont, int64_t axis, co
   const NdArray jump = diff(p, 1, d);
   const PromotionOperand types[] = {{jump.dtype(), false}, operands[1]};
   const DType dtype = result_type(types);
-  const bool whole = is_integer(dtype);
-  const Scalar high = whole ? Scalar(period.as_int64() / 2) : Scalar(period.as_double() / 2);
-  const Scalar low = whole ? Scalar(-high.as_int64()) : Scalar(-high.as_double());
-  const bool ambiguous = !whole || period.as_int64() % 2 == 0;
   Fused f;
-  const auto dd = f.input(jump);
-  auto wrapped = f("add"_op, f("remainder"_op, f("subtract"_op, dd, low), period), low);
-  if (ambiguous)
-    wrapped = f("where"_op, f("logical_and"_op, f("equal"_op, wrapped, low), f("greater"_op, dd, 0)), high, wrapped);
-  const auto small = f("less"_op, f("absolute"_op, dd), discont ? *discont : period.as_double() / 2);
-  const NdArray correction = f.run(f("where"_op, small, 0, f("subtract"_op, wrapped, dd)));
+  const NdArray correction =
+      f.run(compositions::unwrap_correction<Fused::Value>(f, f.input(jump), discont, period, is_integer(dtype)));
   NdArray result = p.astype(dtype);
   apply("add"_op, {slice(p, d, 1, {}), cumsum(correction, d)},
         {.out = slice(result, d, 1, {}), .casting = Casting::unsafe});

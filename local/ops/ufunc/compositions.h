@@ -3,6 +3,7 @@
 #pragma once
 
 #include <numbers>
+#include <optional>
 
 #include "quarry/local/base/detail.h"
 #include "quarry/local/program/op.h"
@@ -65,6 +66,20 @@ V angle(F&& f, const V& z, bool complex, bool deg) {
   V result = complex ? V(f("arctan2"_op, f("imag"_op, z), f("real"_op, z))) : V(f("arctan2"_op, 0, z));
   if (deg) result = f("multiply"_op, result, 180 / std::numbers::pi);
   return result;
+}
+
+// What unwrap() adds to a jump between neighbours: 0 where it is less than `discont`, else what brings it into half a
+// period around 0. `whole`: of integers.
+template <class V, class F>
+V unwrap_correction(F&& f, const V& jump, std::optional<double> discont, const Scalar& period, bool whole) {
+  const Scalar high = whole ? Scalar(period.as_int64() / 2) : Scalar(period.as_double() / 2);
+  const Scalar low = whole ? Scalar(-high.as_int64()) : Scalar(-high.as_double());
+  V wrapped = f("add"_op, f("remainder"_op, f("subtract"_op, jump, low), period), low);
+  // Half a period is one in either direction: the jump's.
+  if (!whole || period.as_int64() % 2 == 0)
+    wrapped = f("where"_op, f("logical_and"_op, f("equal"_op, wrapped, low), f("greater"_op, jump, 0)), high, wrapped);
+  const V small = f("less"_op, f("absolute"_op, jump), discont ? *discont : period.as_double() / 2);
+  return f("where"_op, small, 0, f("subtract"_op, wrapped, jump));
 }
 
 }  // namespace quarry::local::compositions
