@@ -90,15 +90,8 @@ LsmrTuple lsmr(const Matrix& A, const Array& b, double damp, double atol, double
 
 namespace {
 
-using FindEigen = iterative::EigenResult (*)(const Array&, int64_t, const iterative::EigenOptions&);
-using FindEigenOfOperator = iterative::EigenResult (*)(const iterative::LinearOperator&, int64_t,
-                                                       const iterative::EigenOptions&);
-EigenOutcome some_eigen(FindEigen of_dense, FindEigenOfOperator of_operator, const Matrix& A, int64_t k,
-                        const iterative::EigenOptions& options) {
-  const auto* dense = std::get_if<Array>(&A);
-  const iterative::EigenResult found =
-      dense != nullptr ? of_dense(*dense, k, options) : of_operator(operator_of(A), k, options);
-  if (!options.return_eigenvectors) return found.values;
+EigenOutcome outcome_of(const iterative::EigenResult& found, bool with_vectors) {
+  if (!with_vectors) return found.values;
   return std::pair(found.values, found.vectors);
 }
 
@@ -107,14 +100,16 @@ EigenOutcome some_eigen(FindEigen of_dense, FindEigenOfOperator of_operator, con
 EigenOutcome eigsh(const Matrix& A, int64_t k, const std::optional<Array>& M, std::optional<double> sigma,
                    std::string_view which, const std::optional<Array>& v0, std::optional<int64_t> ncv,
                    std::optional<int64_t> maxiter, double tol, bool return_eigenvectors) {
-  return some_eigen(iterative::eigsh, iterative::eigsh, A, k,
-                    {which, M, sigma, v0, ncv, maxiter, tol, return_eigenvectors});
+  const iterative::EigenOptions options{which, M, sigma, v0, ncv, maxiter, tol, return_eigenvectors};
+  const auto find = [&](const auto& a) { return iterative::eigsh(a, k, options); };
+  return outcome_of(std::visit(find, A), return_eigenvectors);
 }
 EigenOutcome eigs(const Matrix& A, int64_t k, const std::optional<Array>& M, std::optional<double> sigma,
                   std::string_view which, const std::optional<Array>& v0, std::optional<int64_t> ncv,
                   std::optional<int64_t> maxiter, double tol, bool return_eigenvectors) {
-  return some_eigen(iterative::eigs, iterative::eigs, A, k,
-                    {which, M, sigma, v0, ncv, maxiter, tol, return_eigenvectors});
+  const iterative::EigenOptions options{which, M, sigma, v0, ncv, maxiter, tol, return_eigenvectors};
+  const auto find = [&](const auto& a) { return iterative::eigs(a, k, options); };
+  return outcome_of(std::visit(find, A), return_eigenvectors);
 }
 SvdsOutcome svds(const Matrix& A, int64_t k, std::optional<int64_t> ncv, double tol, std::string_view which,
                  const std::optional<Array>& v0, std::optional<int64_t> maxiter, bool return_singular_vectors) {

@@ -88,6 +88,8 @@ NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions,
 int64_t taken_bytes(local::DType dtype);
 // One element per index; extents but for the axis are equal. A task holds whole lines of `arg`.
 NodePtr taken_along_axis(const NodePtr& arg, const NodePtr& indices, int axis);
+// What its tasks take for each element of lines with as many indices.
+int64_t taken_along_bytes(local::DType dtype);
 
 // A function of whole lines along an axis of one chunk, of arrays of one shape and chunks; the result has them too.
 // Tasks hold chunks (lines.cpp).

@@ -383,6 +383,10 @@ NodePtr taken(const NodePtr& arg, int axis, std::vector<int64_t> positions, int6
   return expr::apply(std::make_shared<Reordered>(axis, identity, made, places, with_axis(all, axis, result)), {all});
 }
 
+int64_t taken_along_bytes(DType dtype) {
+  return op::element_task_bytes(2 * local::itemsize(dtype) + local::itemsize(DType::int64)) + kPositionBytes;
+}
+
 NodePtr taken_along_axis(const NodePtr& arg, const NodePtr& indices, int axis) {
   std::vector<Along> of_arg, of_indices;
   for (int d = 0; d < indices->grid.ndim(); ++d) {

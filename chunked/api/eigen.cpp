@@ -40,10 +40,9 @@ struct Problem {
     if (factor && found.vectors.size() != 0) found.vectors = by_factor(found.vectors, "C");
     return found;
   }
-  Array by_factor(const Array& x, const char* trans) const {
-    return factor ? quarry::linalg::solve_triangular(*factor, x, std::string(trans), /*lower=*/true,
-                                                     /*unit_diagonal=*/false, /*check_finite=*/false)
-                  : x;
+  Array by_factor(const Array& x, const char* trans) const {  // where there is one
+    return quarry::linalg::solve_triangular(*factor, x, std::string(trans), /*lower=*/true, /*unit_diagonal=*/false,
+                                            /*check_finite=*/false);
   }
 };
 

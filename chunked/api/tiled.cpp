@@ -29,12 +29,14 @@ int64_t job_memory() {
 // The rows in an order that is computed with them; take() would compute it first. Tasks hold whole columns.
 Array rows_in(const Array& x, const Array& order) {
   if (x.ndim() == 1) return take_along_axis(x, order, 0);
-  const int64_t place = local::itemsize(DType::int64);  // three more of it on the way
-  const int64_t bytes = op::element_task_bytes(2 * local::itemsize(x.dtype()) + place) + 3 * place;
-  const Array lines = in_fitting_chunks(with_whole_axis(x, 0), bytes, 0);
+  const Array lines = in_fitting_chunks(with_whole_axis(x, 0), algo::taken_along_bytes(x.dtype()), 0);
   return take_along_axis(lines, broadcast_to(expand_dims(order, 1), x.shape()).rechunk(lines.chunks()), 0);
 }
 Array columns_of(const Array& x, int64_t count) { return arrange::part(x, 1, 0, count); }
+// Of what algo::lu() gives for a matrix of m rows.
+PackedFactors packed(const std::vector<expr::NodePtr>& found, int64_t m) {
+  return {transpose(Array(found[0])), squeeze(columns_of(Array(found[1]), m), Axes(0))};
+}
 
 }  // namespace
 
@@ -89,8 +91,7 @@ Array det(const Array& a) {
 }
 
 PackedFactors packed_lu(const Array& a) {
-  const std::vector<expr::NodePtr> found = algo::lu(transpose(a).node(), job_memory(), algo::LuRows::last);
-  return {transpose(Array(found[0])), squeeze(columns_of(Array(found[1]), a.shape(0)), Axes(0))};
+  return packed(algo::lu(transpose(a).node(), job_memory(), algo::LuRows::last), a.shape(0));
 }
 
 Array solve_by_lu(const Array& lower, const Array& upper, const Array& order, const Array& b, MatrixOp op) {
@@ -116,7 +117,7 @@ Factors lu(const Array& a, bool permute_l) {
   const std::vector<expr::NodePtr> found =
       algo::lu(transpose(a).node(), job_memory(), permute_l ? algo::LuRows::placed : algo::LuRows::last);
   const int64_t m = a.shape(0), k = std::min(m, a.shape(1));
-  const Array both = transpose(Array(found[0])), order = squeeze(columns_of(Array(found[1]), m), Axes(0));
+  const auto [both, order] = packed(found, m);
   const Array upper = triu(arrange::part(both, 0, 0, k));
   if (permute_l) return {transpose(Array(found[2])), upper, order};
   const Array left = columns_of(both, k);
