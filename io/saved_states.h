@@ -80,7 +80,7 @@ class StateWriter {
   const std::string folder_;
   const int64_t generation_;
   const int32_t rank_, ranks_;
-  std::mutex mutex_;
+  std::mutex mutex_, remove_mutex_;
   std::map<int64_t, Open> open_;  // by state
 };
 

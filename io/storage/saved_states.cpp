@@ -171,7 +171,9 @@ void StateWriter::commit(int32_t stage, int64_t state, std::span<const SavedBloc
   ByteWriter out;
   put(out, stage, ranks_, blocks);
   write_durably((fs::path(folder_) / table_name({generation_, state, rank_})).string(), journal_record(out.take()));
-  if (rank_ == 0) remove_unneeded(folder_);
+  if (rank_ != 0) return;
+  const std::lock_guard lock(remove_mutex_);  // a table that is being looked at stays
+  remove_unneeded(folder_);
 }
 
 std::string read_saved_states(const std::string& file) {
