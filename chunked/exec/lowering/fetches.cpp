@@ -54,7 +54,8 @@ void drop_unneeded(Lowered& lowered, comm::Communicator& communicator) {
   for (scheduler::TaskId id = 0; id < graph.task_count(); ++id) {
     if (saves.contains(id)) continue;
     const auto outputs = graph.outputs(graph.task(id));
-    if (std::ranges::all_of(outputs, [&](scheduler::BlockId b) { return graph.block(b).keep; })) need(id);
+    if (outputs.empty() || std::ranges::any_of(outputs, [&](scheduler::BlockId b) { return graph.block(b).keep; }))
+      need(id);
   }
   std::vector<bool> asked(lowered.fetches ? static_cast<size_t>(lowered.fetches->size()) : 0, false);
   for (;;) {
