@@ -92,7 +92,9 @@ Job::Job(const CommonOptions& options, int& argc, char**& argv) : Job(options) {
                           {"quarry_version", QUARRY_VERSION}};
   internals.take_note = [this](const std::string& note) { show_note(note); };
   if (options_.plan()) {
-    internals.instead_of_running = [this](const exec::Nodes& nodes, bool write) { end_with_plan(nodes, write); };
+    internals.instead_of_running = [this](const exec::Nodes& nodes, bool write, bool last) {
+      plan_step(nodes, write, last);
+    };
   } else if (show_progress || dashboard) {
     internals.rates = exec::known_rates(*runtime_);
   }
@@ -203,8 +205,20 @@ struct PlanEnds {};
 
 void Job::print_plan(const std::string& title, const exec::PlanSummary& summary) {
   if (!root_) return;
-  fmt::print("plan of {}\n{}", title, exec::describe(summary));
-  fmt::print("estimated time: {} (at the rates of this machine)\n", format_seconds(summary.seconds));
+  const auto print = [](const std::string& of, const exec::PlanSummary& plan) {
+    fmt::print("plan of {}\n{}", of, exec::describe(plan));
+    fmt::print("estimated time: {} (at the rates of this machine)\n", format_seconds(plan.seconds));
+  };
+  constexpr size_t kMostSteps = 8;  // that are listed; a spectrum that is divided has some hundred
+  if (planned_steps_.size() <= kMostSteps)
+    for (size_t i = 0; i < planned_steps_.size(); ++i)
+      print(fmt::format("computation {}, before {}", i + 1, title), planned_steps_[i]);
+  print(title, summary);
+  if (planned_steps_.empty()) return;
+  planned_steps_.push_back(summary);
+  print(fmt::format("all {} computations, of which that is the last; what depends on values is guessed",
+                    planned_steps_.size()),
+        exec::total(planned_steps_));
 }
 
 void Job::print_plan(const std::string& title, std::span<const Array> arrays, bool write) {
@@ -217,8 +231,13 @@ void Job::read_inputs(const std::function<void()>& read) {
   reading_ = false;
 }
 
-void Job::end_with_plan(const exec::Nodes& nodes, bool write) {
-  print_plan("what is computed first", exec::summarize_with_time(nodes, write));
+void Job::plan_step(const exec::Nodes& nodes, bool write, bool last) {
+  const exec::PlanSummary summary = exec::summarize_with_time(nodes, write);
+  if (!last) {
+    planned_steps_.push_back(summary);
+    return;
+  }
+  print_plan("what is computed first", summary);
   if (root_)
     fmt::print("what follows depends on its values; it may read, write and compute more, and need a larger budget\n");
   throw PlanEnds();

@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "quarry/apps/quarry/dashboard.h"
 #include "quarry/apps/quarry/options.h"
@@ -55,8 +56,8 @@ class Job {
   // For the other constructor: what it throws after this one has ended runs ~Job, which takes back what threads know of
   // the Runtime and of this.
   explicit Job(const CommonOptions& options) : options_(options) {}
-  // Of --plan, in place of every computation that the command would need the values of.
-  [[noreturn]] void end_with_plan(const exec::Nodes& nodes, bool write);
+  // Of --plan, in place of every computation before the command's last one; ends with the `last` that it can know of.
+  void plan_step(const exec::Nodes& nodes, bool write, bool last);
   void print_plan(const std::string& title, const exec::PlanSummary& summary);
   void show_note(const std::string& note);
   void trace_step();
@@ -83,6 +84,7 @@ class Job {
   int64_t step_begin_ns_ = 0;  // of the trace's clock
   bool done_ = false;
   std::set<std::string> shown_notes_;
+  std::vector<exec::PlanSummary> planned_steps_;  // what is computed before that which is printed
   std::unique_ptr<Dashboard> dashboard_;
 };
 

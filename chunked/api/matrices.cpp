@@ -326,8 +326,9 @@ LstsqResult lstsq(const Array& a, const Array& b, std::optional<double> rcond) {
     found = applied(std::move(call));
   }
   const std::vector<Array> values{found[2]}, keep{found[0], found[1], found[3]};
-  const Settled known = settle(values, keep);
-  const int64_t rank = known.values[0].item<int64_t>(), m = a.shape(0), n = a.shape(1);
+  const Settled known = settle(values, keep, InPlans::zeros);
+  const int64_t m = a.shape(0), n = a.shape(1);
+  const int64_t rank = known.is_planned ? std::min(m, n) : known.values[0].item<int64_t>();
   const Array residuals = rank == n && m > n ? known.kept[1] : arrange::part(known.kept[1], 0, 0, 0);
   return {known.kept[0], residuals, Scalar::strong(Scalar(rank), DType::int32), known.kept[2]};
 }

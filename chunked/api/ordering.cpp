@@ -183,6 +183,33 @@ bool orders_by_tasks(const std::vector<expr::NodePtr>& keys, int64_t samples) {
   return algo::line_task_bytes(samples * row_bytes) <= Runtime::current().plan_bytes() / kTasks;
 }
 
+// Where nothing runs: as if every run had elements like those of the others.
+NdArray planned_order(const State& state) {
+  std::vector<int64_t> all;
+  for (const Group& group : state.groups) {
+    std::vector<std::pair<double, int64_t>> places;  // in its run, of each sample
+    for (const Run& run : state.runs_of(group))
+      for (const int64_t sample : run.samples)
+        places.emplace_back(static_cast<double>(sample) / static_cast<double>(run.count), std::ssize(places));
+    std::ranges::sort(places);
+    for (const auto& [place, number] : places) all.push_back(number);
+  }
+  return local::from_vector(all);
+}
+std::vector<int64_t> planned_counts(const Stretches& windows, const std::vector<int64_t>& taken) {
+  std::vector<int64_t> counts;
+  for (size_t cut = 0; cut < windows.size(); ++cut) {
+    int64_t wanted = taken[cut], left = 0;
+    for (const Stretch& stretch : windows[cut]) left += stretch.count;
+    for (const Stretch& stretch : windows[cut]) {
+      counts.push_back(std::min(stretch.count, (wanted * stretch.count + left - 1) / left));
+      wanted -= counts.back();
+      left -= stretch.count;
+    }
+  }
+  return counts;
+}
+
 // Computes sorted chunks; `runs` of consecutive chunks. `together` of a line are merged next.
 State settled(const algo::SortedChunks& chunks, const std::vector<std::pair<int64_t, int64_t>>& runs,
               const SortStep& step, int64_t together) {
@@ -206,8 +233,10 @@ State settled(const algo::SortedChunks& chunks, const std::vector<std::pair<int6
     for (const Array& samples : values) joined.push_back(samples.rechunk(Grid({of_groups})).node());
     values = {Array(algo::orders_in_chunks("sort samples", joined, of_groups, step.signs))};
   }
-  const Settled known = settle(values, keep);
-  if (by_tasks)
+  const Settled known = settle(values, keep, InPlans::zeros);
+  if (known.is_planned)
+    state.order = planned_order(state);
+  else if (by_tasks)
     state.order = known.values[0];
   else
     state.samples = known.values;
@@ -272,8 +301,10 @@ Splits splits_of(const State& state, const std::vector<std::vector<int64_t>>& cu
   std::vector<expr::NodePtr> keys;
   for (const expr::NodePtr& key : state.columns.keys)
     keys.push_back(algo::joined_stretches("sort brackets", key, windows));
-  const Array counts(algo::counts_in_stretches(keys, windows, std::move(taken), signs));
-  const std::vector<int64_t> found = local::to_vector<int64_t>(settle(std::span(&counts, 1), {}).values[0]);
+  const Array counts(algo::counts_in_stretches(keys, windows, taken, signs));
+  const Settled known = settle(std::span(&counts, 1), {}, InPlans::zeros);
+  const std::vector<int64_t> found =
+      known.is_planned ? planned_counts(*windows, taken) : local::to_vector<int64_t>(known.values[0]);
   auto next = found.begin();
   for (const Open& one : open)
     for (const size_t r : one.runs) splits[one.group][one.cut][r] += *next++;

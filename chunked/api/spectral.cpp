@@ -70,10 +70,11 @@ void check_finite(const char* name, double norm) {
 struct Step {
   std::vector<double> numbers;
   Array kept;
+  bool is_planned;
 };
 Step step(const std::vector<Array>& numbers, const Array& keep) {
-  const Settled settled = settle(numbers, std::span(&keep, 1));
-  Step result{{}, settled.kept[0]};
+  const Settled settled = settle(numbers, std::span(&keep, 1), InPlans::zeros);
+  Step result{{}, settled.kept[0], settled.is_planned};
   for (const NdArray& number : settled.values) result.numbers.push_back(number.item().as_double());
   return result;
 }
@@ -130,7 +131,7 @@ Array polar_factor(const char* name, const Array& a, double least, bool hermitia
   constexpr int kMostSteps = 60;
   const Array magnitude = absolute(a);
   const Array bounds = sqrt(max(sum(magnitude, Axes(0)))) * sqrt(max(sum(magnitude, Axes(1))));
-  const double bound = bounds.astype(DType::float64).item<double>();  // of the largest singular value
+  const double bound = settled_number(bounds.astype(DType::float64), /*in_plans=*/1);  // of the largest singular value
   check_finite(name, bound);
   if (bound == 0) return ones_of(a);
   Array x = (a / bound).persist();
@@ -168,11 +169,12 @@ Spectrum spectrum_of(const Array& a) {
     const Array along = matmul(adjoint(all), image), once = image - matmul(all, along);
     const Array left = once - matmul(all, matmul(adjoint(all), once)), length = sqrt(sum(square(absolute(left))));
     const Step known = step({real(along).astype(DType::float64)(std::ssize(basis) - 1, 0), length}, left / length);
+    const double beyond = known.is_planned ? 1 : known.numbers[1];
     diagonal.push_back(known.numbers[0]);
-    scale = std::max({scale, std::abs(known.numbers[0]), known.numbers[1]});
+    scale = std::max({scale, std::abs(known.numbers[0]), beyond});
     const bool is_last = std::ssize(basis) == std::min(n, kSteps);
-    if (is_last || known.numbers[1] <= static_cast<double>(n) * epsilon_of(a) * scale) break;
-    beside.push_back(known.numbers[1]);
+    if (is_last || beyond <= static_cast<double>(n) * epsilon_of(a) * scale) break;
+    beside.push_back(beyond);
     basis.push_back(known.kept);
   }
   const auto count = std::ssize(diagonal);
@@ -229,7 +231,7 @@ std::optional<Halves> divided(const Array& a, double shift, double norm) {
   const std::vector<Array> values{sum_of_squares(beside)};
   const std::vector<Array> keep{hermitian_part(block_of(turned, 0, count)),
                                 hermitian_part(block_of(turned, count, n - count))};
-  const Settled known = settle(values, keep);
+  const Settled known = settle(values, keep, InPlans::zeros);
   const double error = std::sqrt(known.values[0].item().as_double());
   if (!(error <= kMostRoundings * std::sqrt(static_cast<double>(n)) * epsilon_of(a) * norm)) return std::nullopt;
   return Halves{basis, count, known.kept[0], known.kept[1]};
@@ -280,7 +282,7 @@ Eigen decomposed(const Array& a, bool with_vectors, const MaybeSubset& subset) {
     const expr::NodePtr node = algo::eigh(a.node(), Triangle::lower);
     return {Array(expr::item(node, 0)), with_vectors ? std::optional(Array(expr::item(node, 1))) : std::nullopt};
   }
-  const double norm = std::sqrt(sum_of_squares(a).item<double>());
+  const double norm = std::sqrt(settled_number(sum_of_squares(a), /*in_plans=*/1));
   check_finite("eigh", norm);
   const std::vector<double> shifts = shifts_of(spectrum_of(a), static_cast<double>(n) * epsilon_of(a));
   if (shifts.empty()) {  // a multiple of the identity
@@ -314,7 +316,7 @@ Eigen decomposed(const Array& a, bool with_vectors, const MaybeSubset& subset) {
 Eigen in_order(const Eigen& found) {
   std::vector<Array> keep{found.values};
   if (found.vectors) keep.push_back(*found.vectors);
-  const Settled known = settle(std::span(&found.values, 1), keep);
+  const Settled known = settle(std::span(&found.values, 1), keep, InPlans::zeros);
   const auto noted = [&](size_t i) {
     return Array(expr::noted(known.kept[i].node(), "by dividing the spectrum until devices held the parts"));
   };

@@ -35,7 +35,7 @@ Array mirrored(const Array& a, Triangle triangle, bool hermitian) {
 
 std::vector<double> numbers_of(const std::vector<Array>& values) {
   std::vector<double> numbers;
-  for (const NdArray& value : settle(values, {}).values) numbers.push_back(value.item().as_double());
+  for (const NdArray& value : settle(values, {}, InPlans::zeros).values) numbers.push_back(value.item().as_double());
   return numbers;
 }
 
@@ -47,7 +47,7 @@ void check_symmetry(const Array& a, bool hermitian) {
 
 // Of a Hermitian matrix whose diagonal is positive; none where it is not positive definite. Computes.
 std::optional<Array> cholesky_if_positive(const Array& a, Triangle triangle) {
-  if (!(numbers_of({min(real(diagonal(a)))})[0] > 0)) return std::nullopt;
+  if (!(settled_number(min(real(diagonal(a))), /*in_plans=*/1) > 0)) return std::nullopt;
   try {
     return tiled::cholesky(a, triangle == Triangle::upper).persist();
   } catch (const local::LinAlgError&) {
@@ -104,7 +104,8 @@ Array solve_in_two_precisions(const Array& given, const Array& b, const SystemOp
     const Array r = b - matmul(a, x);
     const auto largest = [](const Array& columns) { return max(absolute(columns), Axes(0)); };
     const std::vector<Array> values{all(less_equal(largest(r), largest(x) * factor)), all(isfinite(r))};
-    const Settled known = settle(values, std::span(&r, 1));
+    const Settled known = settle(values, std::span(&r, 1), InPlans::zeros);
+    if (known.is_planned) return local::linalg::Residual<Array>{known.kept[0], true, true};
     return local::linalg::Residual<Array>{known.kept[0], known.values[0].item<bool>(), known.values[1].item<bool>()};
   };
   return local::linalg::solve_refined<Array>(b, solved, residual, full);

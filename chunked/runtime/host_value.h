@@ -15,8 +15,9 @@
 
 namespace quarry::exec {
 
-// Who asked for values in the memory of every rank: the program, or a computation that goes on by them.
-enum class HostValues : uint8_t { asked, needed };
+// Who asked for values in the memory of every rank: the program, or a computation that goes on by them; of one that is
+// guessed, which can go on where nothing runs (--plan), zeros then stand for them.
+enum class HostValues : uint8_t { asked, needed, guessed };
 // Throws BudgetError, on every rank, where the values do not fit the smallest rank's memory budget (device kinds: both
 // of its budgets together). Collective.
 void check_host_values(std::span<const expr::NodePtr> nodes, HostValues why, const comm::Call& call);

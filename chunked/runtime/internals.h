@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quarry/chunked/exec/bodies/device_decoding.h"
@@ -16,6 +17,7 @@
 #include "quarry/chunked/grid/ownership.h"
 #include "quarry/chunked/plan/cost.h"
 #include "quarry/chunked/plan/stage.h"
+#include "quarry/chunked/runtime/host_value.h"
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/local/base/error.h"
 
@@ -46,8 +48,13 @@ struct Runtime::Internals {
   static_assert(std::atomic<bool>::is_always_lock_free);  // signal handlers set it
   // For estimates of what runs: the tool's progress. None: what tasks take is not estimated.
   std::optional<plan::Rates> rates;
-  // Takes what would run, in place of running it: --plan. It does not return.
-  std::function<void(const std::vector<expr::NodePtr>& nodes, bool write)> instead_of_running;
+  // Takes what would run, in place of running it: --plan. Does not return from the `last` computation that it is to
+  // know of.
+  std::function<void(const std::vector<expr::NodePtr>& nodes, bool write, bool last)> instead_of_running;
+  // Computes in place of persist(), where results outlive the run (chunked/api/saved_steps.h).
+  std::function<std::vector<std::shared_ptr<exec::StoredArray>>(
+      const std::vector<expr::NodePtr>& nodes, std::string_view call, size_t to_host, exec::HostValues why)>
+      persist_saving;
   // Takes why the chunks of what runs are not what they would be by default.
   std::function<void(const std::string& note)> take_note;
   // Attributes of every data set that is written, beside its chunks: who made it.

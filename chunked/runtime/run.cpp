@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <set>
 #include <thread>
@@ -473,7 +474,7 @@ StageSummary summary_of(const plan::Stage& stage) {
 }  // namespace
 
 void end_if_planned(const Nodes& nodes, bool write) {
-  if (const auto& instead = Runtime::current().internals().instead_of_running) instead(nodes, write);
+  if (const auto& instead = Runtime::current().internals().instead_of_running) instead(nodes, write, /*last=*/true);
 }
 
 std::vector<std::shared_ptr<StoredArray>> execute(const Nodes& nodes, const plan::Plan& plan,
@@ -516,11 +517,13 @@ int64_t reread_bytes(const plan::Plan& plan, int64_t needed, Runtime& runtime) {
   return static_cast<int64_t>(std::min(bytes[0], kMostBytes));
 }
 
-// What this rank fetches of others.
-int64_t received_bytes(const Lowered& lowered) {
+// What this rank fetches of others for which `counts`.
+int64_t received_bytes(const Lowered& lowered, const std::function<bool(int owner)>& counts) {
   int64_t bytes = 0;
-  for (int64_t i = 0; i < (lowered.fetches ? lowered.fetches->size() : 0); ++i)
-    bytes += lowered.graph.block((*lowered.fetches)[i].block).bytes;
+  for (int64_t i = 0; i < (lowered.fetches ? lowered.fetches->size() : 0); ++i) {
+    const PartTable::Part& part = (*lowered.fetches)[i];
+    if (counts(part.owner)) bytes += lowered.graph.block(part.block).bytes;
+  }
   return bytes;
 }
 
@@ -555,8 +558,12 @@ PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
     summary.each.push_back(summary_of(stage));
     summary.flops += plan::matrix_flops(stage);
   }
-  int64_t received[] = {received_bytes(*lowered)};
-  int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes, received[0]};
+  const comm::Communicator& communicator = runtime.communicator();
+  int64_t received[] = {received_bytes(*lowered, [](int) { return true; })};
+  const int64_t from_other_nodes = received_bytes(
+      *lowered, [&](int owner) { return communicator.node_of(owner) != communicator.node_of(runtime.rank()); });
+  int64_t sums[] = {lowered->graph.task_count(), lowered->read_bytes, lowered->write_bytes, received[0],
+                    from_other_nodes};
   const int64_t needed = needed_bytes(*lowered, runtime);
   if (lowered->grouped) {  // in less memory, chunks do not share tasks
     context.memory_bytes = 0;
@@ -570,6 +577,8 @@ PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
   runtime.communicator().all_reduce(seconds, comm::ReduceOp::max);
   runtime.communicator().all_reduce(received, comm::ReduceOp::max);
   summary.received_bytes = sums[3];
+  summary.between_nodes_bytes = sums[4];
+  summary.on_devices = runtime.job_device_kind() != local::DeviceKind::cpu;
   summary.most_received_bytes = received[0];
   summary.seconds = seconds[0];
   summary.tasks = sums[0];
@@ -588,24 +597,50 @@ PlanSummary summarize_with_time(const Nodes& nodes, bool write) { return summary
 
 std::string describe(const PlanSummary& summary) {
   const auto with_unit = [](int64_t bytes) { return fmt::format("{} bytes ({})", bytes, local::format_bytes(bytes)); };
-  return fmt::format(
-      "{}{}chunks: {}\ntasks: {}\n{}reads: {}{}\nwrites: {}\n{}passes: {}\n{}least budget: {} per rank\n"
-      "given budget: {} per rank{}\n",
-      summary.stages, summary.stages.ends_with('\n') ? "" : "\n", local::format_count(summary.chunks),
-      local::format_count(summary.tasks),
-      summary.flops > 0 ? fmt::format("flops: about {:.3g}, of products and decompositions\n", summary.flops) : "",
-      local::format_bytes(summary.read_bytes),
-      summary.reread_bytes == 0
-          ? ""
-          : fmt::format(", and about {} of the file again, as its chunks are cut and do not all fit the budget",
-                        local::format_bytes(summary.reread_bytes)),
-      local::format_bytes(summary.write_bytes),
-      summary.received_bytes > 0
-          ? fmt::format("between ranks: {}, at most {} to one of them\n", local::format_bytes(summary.received_bytes),
-                        local::format_bytes(summary.most_received_bytes))
-          : "",
-      summary.passes, summary.changes, with_unit(summary.least_bytes), with_unit(summary.memory_bytes),
-      summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
+  std::string text = summary.stages;
+  if (!text.empty() && !text.ends_with('\n')) text += "\n";
+  const auto add = [&]<class... A>(fmt::format_string<A...> format, A&&... values) {
+    text += fmt::format(format, std::forward<A>(values)...);
+  };
+  add("chunks: {}\ntasks: {}\n", local::format_count(summary.chunks), local::format_count(summary.tasks));
+  if (summary.flops > 0) add("flops: about {:.3g}, of products and decompositions\n", summary.flops);
+  add("reads: {}", local::format_bytes(summary.read_bytes));
+  if (summary.reread_bytes > 0)
+    add(", and about {} of the file again, as its chunks are cut and do not all fit the budget",
+        local::format_bytes(summary.reread_bytes));
+  add("\nwrites: {}\n", local::format_bytes(summary.write_bytes));
+  if (summary.on_devices && summary.read_bytes + summary.write_bytes > 0)
+    add("between host and devices: {} there, {} back\n", local::format_bytes(summary.read_bytes),
+        local::format_bytes(summary.write_bytes));
+  if (summary.received_bytes > 0)
+    add("between ranks: {} ({} within nodes, {} between nodes), at most {} to one of them\n",
+        local::format_bytes(summary.received_bytes),
+        local::format_bytes(summary.received_bytes - summary.between_nodes_bytes),
+        local::format_bytes(summary.between_nodes_bytes), local::format_bytes(summary.most_received_bytes));
+  if (!summary.passes.empty()) add("passes: {}\n", summary.passes);
+  add("{}least budget: {} per rank\ngiven budget: {} per rank{}\n", summary.changes, with_unit(summary.least_bytes),
+      with_unit(summary.memory_bytes), summary.least_bytes > summary.memory_bytes ? ": does not fit" : "");
+  return text;
+}
+
+PlanSummary total(std::span<const PlanSummary> parts) {
+  PlanSummary all;
+  for (const PlanSummary& part : parts) {
+    all.chunks += part.chunks;
+    all.tasks += part.tasks;
+    all.read_bytes += part.read_bytes;
+    all.reread_bytes += part.reread_bytes;
+    all.write_bytes += part.write_bytes;
+    all.flops += part.flops;
+    all.received_bytes += part.received_bytes;
+    all.most_received_bytes += part.most_received_bytes;
+    all.between_nodes_bytes += part.between_nodes_bytes;
+    all.on_devices = all.on_devices || part.on_devices;
+    all.least_bytes = std::max(all.least_bytes, part.least_bytes);
+    all.memory_bytes = part.memory_bytes;
+    all.seconds += part.seconds;
+  }
+  return all;
 }
 
 namespace {
@@ -626,13 +661,67 @@ BoundPlan kept_plan(const Nodes& nodes) {
 
 }  // namespace
 
+namespace {
+
+// A chunk of a result where nothing runs.
+class PlannedBlock final : public scheduler::StoredBlock {
+ public:
+  explicit PlannedBlock(int64_t bytes) : bytes_(bytes) {}
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  const int64_t bytes_;
+};
+
+// What persist() gives where nothing runs. Zeros stand for host values.
+std::vector<std::shared_ptr<StoredArray>> planned_results(const Nodes& nodes, size_t to_host) {
+  Runtime& runtime = Runtime::current();
+  const Ownership& owners = runtime.internals().owners;
+  const plan::Plan plan = make_plan(nodes);
+  std::vector<std::shared_ptr<StoredArray>> results;
+  for (const plan::ArrayRef& result : plan.results) {
+    const plan::Stage::Output& output = output_of(plan, result);
+    if (results.size() < to_host) {
+      const local::DeviceScope scope(local::kCpu);
+      local::NdArray zeros(output.grid.shape(), output.dtype);
+      std::memset(zeros.raw(), 0, static_cast<size_t>(zeros.nbytes()));
+      results.push_back(std::make_shared<StoredArray>(std::move(zeros)));
+      continue;
+    }
+    OwnedChunks chunks = owners.owned(output.owners, output.grid, runtime.rank());
+    std::vector<std::shared_ptr<scheduler::StoredBlock>> blocks;
+    for (int64_t i = 0; i < chunks.size(); ++i)
+      blocks.push_back(
+          std::make_shared<PlannedBlock>(output.grid.chunk_elements(chunks[i]) * local::itemsize(output.dtype)));
+    results.push_back(std::make_shared<StoredArray>(output.dtype, output.grid, output.owners, std::move(chunks),
+                                                    std::move(blocks), &runtime.executor()));
+  }
+  return results;
+}
+
+}  // namespace
+
 std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::string_view call, size_t to_host,
                                                   HostValues why) {
+  if (const auto& instead = Runtime::current().internals().instead_of_running) {
+    instead(nodes, /*write=*/false, /*last=*/to_host > 0 && why != HostValues::guessed);
+    return planned_results(nodes, to_host);
+  }
+  if (const auto& saving = Runtime::current().internals().persist_saving) return saving(nodes, call, to_host, why);
   const BoundPlan kept = kept_plan(nodes);
   plan::Plan& plan = *kept.plan;
   plan.hash = plan.hash * 31 + to_host;
   check_host_values(std::span(nodes).first(to_host), why, {call, plan.hash, [&plan] { return title_of(plan); }});
   return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist), call, to_host, /*states=*/nullptr, kept.tasks);
+}
+
+std::vector<std::shared_ptr<StoredArray>> persist_with_states(const Nodes& nodes, std::string_view call, size_t to_host,
+                                                              HostValues why, const StatesOf& states) {
+  plan::Plan plan = make_plan(nodes);
+  plan.hash = plan.hash * 31 + to_host;
+  check_host_values(std::span(nodes).first(to_host), why, {call, plan.hash, [&plan] { return title_of(plan); }});
+  const std::unique_ptr<SavedStates> saved = states(plan);
+  return execute(nodes, plan, sinks_of(plan, Sink::Kind::persist), call, to_host, saved.get());
 }
 
 std::string title_of(const plan::Plan& plan) {

@@ -1,7 +1,9 @@
 // Runs plans on the Runtime's ranks. They persist chunks, hand them to a writer, or only say what would run.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +38,10 @@ struct PlanSummary {
   std::string changes;  // what they changed, a line for each that did
   int64_t chunks = 0, tasks = 0;
   int64_t read_bytes = 0, write_bytes = 0;
-  double flops = 0;                                     // of products and decompositions of matrices, about
-  int64_t received_bytes = 0, most_received_bytes = 0;  // from other ranks, in all and by one of them
+  double flops = 0;  // of products and decompositions of matrices, about
+  // From other ranks: in all, by one of them, and from ranks of other nodes.
+  int64_t received_bytes = 0, most_received_bytes = 0, between_nodes_bytes = 0;
+  bool on_devices = false;   // what is read goes on to devices, and what is written comes from there
   int64_t reread_bytes = 0;  // stored bytes of chunks that are read again, as they cannot be kept in this budget
   int64_t least_bytes = 0;   // per rank
   int64_t memory_bytes = 0;  // per rank, given
@@ -50,11 +54,14 @@ PlanSummary summarize(const Nodes& nodes, bool write);
 PlanSummary summarize_with_time(const Nodes& nodes, bool write);
 // The listing of the stages, the totals and the budgets: what --plan prints.
 std::string describe(const PlanSummary& summary);
+// Of computations one after the other: sums, and the largest least budget; without stages and notes.
+PlanSummary total(std::span<const PlanSummary> parts);
 
 // The plan of the nodes on the current Runtime; every result is a stage of it. Throws the user's mistakes.
 plan::Plan make_plan(const Nodes& nodes);
 
-// Where nothing is to run (--plan), hands on what would, and does not return: before anything is made for it.
+// Where nothing is to run (--plan), hands on what would, and does not return: before anything is made for it. persist()
+// returns, where what comes next does not need the values: with arrays that have chunks and owners, and no elements.
 void end_if_planned(const Nodes& nodes, bool write);
 
 // Runs the plan of the nodes with a sink for each of its results; returns the owned chunks of each sink that keeps
@@ -76,6 +83,11 @@ double flop_rate_of_programs(const plan::Plan& plan);
 // those do not fit. Collective, blocking.
 std::vector<std::shared_ptr<StoredArray>> persist(const Nodes& nodes, std::string_view call, size_t to_host = 0,
                                                   HostValues why = HostValues::asked);
+// The same of a run whose results are saved (Runtime::Internals::persist_saving): itself, with the states that it makes
+// of the plan.
+using StatesOf = std::function<std::unique_ptr<SavedStates>(const plan::Plan& plan)>;
+std::vector<std::shared_ptr<StoredArray>> persist_with_states(const Nodes& nodes, std::string_view call, size_t to_host,
+                                                              HostValues why, const StatesOf& states);
 
 // What a plan computes, in a few words.
 std::string title_of(const plan::Plan& plan);

@@ -53,6 +53,33 @@ class Plans(CliTest):
         self.assertRegex(result.out, "plan of what is computed first(.|\n)*unique(.|\n)*what follows depends on its values")
         self.assertIn("what follows depends", self.ok("eval", "unique(v)", "-i", "v=a.h5:/v", "--plan", ranks=2).out)
 
+    def test_all_computations_of_a_command(self):
+        """What is planned of them is about what runs."""
+        rng = np.random.default_rng(2)
+        square = rng.standard_normal((300, 300))
+        self.write("m.h5", v=rng.standard_normal(400_000), s=square + square.T, a=square, tall=rng.standard_normal((3000, 60)), b=rng.standard_normal(3000))
+        for words, memory, least in [(["sort", "m.h5:/v"], "6MiB", 3), (["eigh", "m.h5:/s"], "3MiB", 20), (["svd", "m.h5:/a"], "3MiB", 20), (["lstsq", "m.h5:/tall", "m.h5:/b"], "4MiB", 2), (["solve", "m.h5:/s", "m.h5:/a", "--refine"], "3MiB", 2)]:
+            command = [*words, "-o", "o.h5", "--overwrite", "--memory", memory, "--device", "cpu", "--progress", "off"]
+            for ranks in [0, 2]:
+                plan = self.ok(*command, "--plan", ranks=ranks).out
+                self.assertNotIn("what follows depends", plan)
+                self.assertFalse((self.dir / "o.h5").exists())
+                last, everything = plan.split("plan of all ")
+                self.assertGreaterEqual(int(everything.split()[0]), least, words)
+                number = lambda name, text=everything: int(re.search(rf"\n{name}: ([\d,]+)", text)[1].replace(",", ""))
+                self.ok(*command, "--stats", "s.json", ranks=ranks)
+                stats = self.stats("s.json")
+                if words[0] != "solve":  # whose number of refinements is not known
+                    self.assertLess(abs(number("tasks") - stats["tasks"]), 0.4 * stats["tasks"], (words, ranks))
+                self.assertGreaterEqual(number("least budget"), number("least budget", last))
+                self.assertEqual("between ranks: " in everything, ranks > 0)
+                if ranks > 0:
+                    self.assertRegex(everything, r"between ranks: .* within nodes, 0 B between nodes")
+                # The least budget of all is enough, and not much too large.
+                enough = [*words, "-o", "n.h5", "--overwrite", "--memory", str(number("least budget")), "--device", "cpu", "--progress", "off"]
+                self.assertEqual(self.run_quarry(*enough, "--plan", ranks=ranks).status, 0)
+                os.remove(self.path("o.h5"))
+
     def test_arithmetic_is_estimated(self):
         def of(expression):
             return estimate(self.ok("eval", expression, "--plan", env={"QUARRY_CACHE_DIR": self.path("cache")}).out)
@@ -105,7 +132,7 @@ class Plans(CliTest):
                 self.assertTrue(all(task["detail"] and task["TFLOP/s"] > 0 for task in tasks if "flops" in task))
                 self.assertIn("FLOP/s", self.ok("report", "t.json").out)
                 sent = self.stats("s.json")["communicated_bytes"]
-                said = re.search(r"between ranks: ([\d.]+) MiB, at most ([\d.]+) MiB to one of them", plan)
+                said = re.search(r"between ranks: ([\d.]+) MiB \([\d.]+ MiB within nodes, 0 B between nodes\), at most ([\d.]+) MiB to one of them", plan)
                 if ranks == 0:
                     self.assertIsNone(said)
                     continue
