@@ -4,9 +4,6 @@
 // NAME.partial.job says what the run computes, by names, and how to go on with NAME.partial. Beside it every rank has a
 // journal, NAME.partial.job.GENERATION.RANK, of what it has written; a run that goes on begins a new generation. They
 // are removed when the output is complete or begins anew, the journals first: no job file has journals of another job.
-//
-// A command that computes in several steps has the results of the earlier ones in files in NAME.partial.steps. Each is
-// an output of its own, and STEP.made says what made it.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +33,6 @@ struct SavedJob {
 std::optional<SavedJob> find_saved_job(const std::string& file);
 void save_job(const std::string& file, const SavedJob& job);
 void remove_saved_job(const std::string& file);
-// With the results of earlier steps; not removed when the output begins, as it is made of them.
-void remove_saved_steps(const std::string& file);
-std::string saved_steps_folder(const std::string& file);
-// What makes the result of a step, before it is there. Makes the folder.
-void save_step(const std::string& file, const JobDescription& description);
-// None where the result is not there.
-std::optional<JobDescription> find_saved_step(const std::string& file);
 // Throws InvalidArgument with what is not the same.
 void check_same_job(const std::string& file, const JobDescription& before, const JobDescription& now);
 

@@ -87,6 +87,8 @@ class StateWriter {
 // The whole states that the runs of a job left, the last first, and values, as bytes for other ranks. Throws IoError.
 std::string read_saved_states(const std::string& file);
 std::vector<SavedState> saved_states(const std::string& bytes);
+// Of a run that writes states now: later than those of all that have.
+int64_t next_generation(const std::string& file);
 // Where the data of a block is.
 std::string saved_path(const std::string& file, const SavedFile& of);
 // Whether a block's data is what its checksum says.

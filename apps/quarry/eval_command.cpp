@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "quarry/apps/binding/masked.h"
@@ -17,6 +18,7 @@
 #include "quarry/apps/quarry/local_eval.h"
 #include "quarry/apps/quarry/matrix_files.h"
 #include "quarry/apps/quarry/script.h"
+#include "quarry/chunked/api/saved_steps.h"
 #include "quarry/chunked/api/sparse_files.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/io/format.h"
@@ -90,6 +92,7 @@ class Evaluation {
     std::vector<Array> inputs;
     for (const auto& [name, value] : environment_.variables) collect_arrays(value, inputs);
     job_.warn_of_unused_chunks(inputs);
+    if (options_.resume && !options_.common.plan()) steps_.emplace(parse_output(options_.output).file);
     environment_.session.random = std::make_shared<random::Generator>(options_.common.seed_value());
     return options_.script.empty() ? run_expression() : run_script();
   }
@@ -231,6 +234,7 @@ class Evaluation {
     if (!options_.keep_going) job_.note_plan(title, arrays, /*write=*/true);
     if (!options_.keep_going) {
       outputs.write(output.file, store_options);
+      if (steps_) steps_->complete();
       return 0;
     }
     return store_what_works(output.file, results, output.object, store_options);
@@ -271,6 +275,7 @@ class Evaluation {
 
   const EvalOptions& options_;
   Job& job_;
+  std::optional<SavedSteps> steps_;  // with --resume
   Environment environment_;
 };
 

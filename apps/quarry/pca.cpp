@@ -39,7 +39,7 @@ Array replaced(const Array& x, const Array& mean) { return where(isnan(x), mean,
 
 }  // namespace
 
-ColumnStatistics column_statistics(const Array& data, const std::string& name, bool replace_missing, const Keep& keep) {
+ColumnStatistics column_statistics(const Array& data, const std::string& name, bool replace_missing) {
   const Array x = data.astype(DType::float64);
   const int64_t rows = x.shape(0), columns = x.shape(1);
   if (rows < 2) throw InvalidArgument(name + " has " + std::to_string(rows) + " rows; at least 2 are needed");
@@ -47,7 +47,7 @@ ColumnStatistics column_statistics(const Array& data, const std::string& name, b
   const Array missing_of = count_nonzero(isnan(x), 0);
   std::vector<Array> wanted = {missing_of, mean(x, 0), std(x, 0, kSample)};
   if (replace_missing) wanted.push_back(sum(where(isnan(x), 0.0, x), 0));  // serves only where there are NaN
-  std::vector<NdArray> pass = to_host(keep ? keep("statistics", wanted) : wanted);
+  std::vector<NdArray> pass = to_host(wanted);
   const int64_t* missing = pass[0].data<int64_t>();
   const std::vector<int64_t> holes = columns_where(columns, [&](int64_t j) { return missing[j] > 0; });
 
@@ -124,10 +124,6 @@ Array scaled_product(const Array& a, const Array& b, const Array& z) {
   return matmul(a, b) / Scalar(static_cast<double>(z.shape(0) - 1));
 }
 
-std::vector<Array> kept_by(const Keep& keep, const std::string& pass, std::span<const Array> arrays) {
-  return keep ? keep(pass, arrays) : persist(arrays);
-}
-
 // C's eigenvectors from those of the small side.
 Array lifted(const Array& rows, const Array& z) {
   const Array long_rows = matmul(rows, z);
@@ -144,16 +140,14 @@ Components principal_components(const Array& z, int64_t k) {
   return {pairs.variance, pairs.ratio, with_positive_peaks(pairs.rows)};
 }
 
-std::optional<Components> small_side_components(const Array& z, int64_t k, const Keep& keep) {
+std::optional<Components> small_side_components(const Array& z, int64_t k) {
   if (!has_small_side(z, k)) return std::nullopt;
   const Eigenpairs pairs = leading(scaled_product(z, z.T(), z), k);
-  const std::vector<Array> kept =
-      kept_by(keep, "small_side", std::vector<Array>{pairs.variance, pairs.ratio, pairs.rows});
+  const std::vector<Array> kept = persist(std::vector<Array>{pairs.variance, pairs.ratio, pairs.rows});
   const NdArray variance = kept[0].to_host();
   const double* values = variance.data<double>();
   if (!(values[k - 1] > kLeastShare * values[0])) return std::nullopt;
-  const Array components = lifted(kept[2], z);
-  return Components{kept[0], kept[1], kept_by(keep, "components", std::span(&components, 1))[0]};
+  return Components{kept[0], kept[1], lifted(kept[2], z).persist()};
 }
 
 Components planned_components(const Array& z, int64_t k) {

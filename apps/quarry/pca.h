@@ -15,19 +15,13 @@
 // the large side.
 #pragma once
 
-#include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
 
 namespace quarry::apps {
-
-// Keeps what a pass over the data has computed for those behind it, under the name of the pass, in files from which a
-// later run goes on. None: quarry::persist() does.
-using Keep = std::function<std::vector<Array>(const std::string& pass, std::span<const Array> arrays)>;
 
 // Columns' statistics after the first pass.
 struct ColumnStatistics {
@@ -36,7 +30,7 @@ struct ColumnStatistics {
 };
 // Blocking, collective. `name` is the data's in messages. Throws InvalidArgument for fewer than 2 rows, NaN (their
 // number and columns) unless replace_missing, columns of NaN alone, and infinite values.
-ColumnStatistics column_statistics(const Array& data, const std::string& name, bool replace_missing, const Keep& keep);
+ColumnStatistics column_statistics(const Array& data, const std::string& name, bool replace_missing);
 
 // Throws InvalidArgument naming the columns whose deviation is 0.
 void check_deviations(const ColumnStatistics& statistics, const std::string& name);
@@ -53,7 +47,7 @@ struct Components {
 Components principal_components(const Array& z, int64_t k);
 // The same by the small side; none where it would not do: as many components as rows, or one of too small a variance.
 // Blocking, collective; `variance`, `ratio` and `components` are kept.
-std::optional<Components> small_side_components(const Array& z, int64_t k, const Keep& keep);
+std::optional<Components> small_side_components(const Array& z, int64_t k);
 // What computes them, lazy: for --plan.
 Components planned_components(const Array& z, int64_t k);
 Array scores(const Array& z, const Components& components);

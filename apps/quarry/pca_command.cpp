@@ -11,9 +11,8 @@
 #include "quarry/apps/quarry/pca.h"
 #include "quarry/apps/quarry/text.h"
 #include "quarry/chunked/api/creation.h"
-#include "quarry/chunked/api/outputs.h"
+#include "quarry/chunked/api/saved_steps.h"
 #include "quarry/io/format.h"
-#include "quarry/io/saved_job.h"
 
 namespace quarry::apps {
 
@@ -26,27 +25,6 @@ struct PcaOptions {
   std::string input, output, missing;
   int64_t components = 0;
   bool standardise = false, overwrite = false, resume = false;
-};
-
-// The results of passes over the data that a later run finds (detail::stored_step()).
-class SavedPasses {
- public:
-  explicit SavedPasses(std::string output) : output_(std::move(output)) { io::begin_unfinished_job(); }
-  // As Keep.
-  std::vector<Array> keep(const std::string& pass, std::span<const Array> arrays) {
-    std::vector<Array> kept = detail::stored_step(output_, pass, arrays);
-    has_kept_ = true;
-    return kept;
-  }
-  // The data are none for this command: no later run can go on.
-  void give_up(Job& job) const {
-    if (has_kept_ && job.root()) io::remove_saved_steps(output_);
-  }
-  static void complete() { io::complete_unfinished_job(); }
-
- private:
-  const std::string output_;
-  bool has_kept_ = false;
 };
 
 Array open_matrix(const PcaOptions& options) {
@@ -131,18 +109,14 @@ int pca(const PcaOptions& options, Job& job) {
                                     local::name(data.dtype()), format_bytes(data.nbytes())));
   job.note_fact("chunks", data.chunks().to_string());
   job.step("1/3 means and deviations");
-  std::optional<SavedPasses> saved;
-  Keep keep;
-  if (options.resume) {
-    saved.emplace(output.file);
-    keep = [&](const std::string& pass, std::span<const Array> arrays) { return saved->keep(pass, arrays); };
-  }
+  std::optional<SavedSteps> steps;
+  if (options.resume) steps.emplace(output.file);
   ColumnStatistics statistics;
   try {
-    statistics = column_statistics(data, options.input, options.missing == "mean", keep);
+    statistics = column_statistics(data, options.input, options.missing == "mean");
     if (options.standardise) check_deviations(statistics, options.input);
   } catch (const InvalidArgument&) {
-    if (saved) saved->give_up(job);
+    if (steps) steps->discard();  // no later run can go on: the data are none for this command
     throw;
   }
   if (job.root() && statistics.missing > 0) {
@@ -155,12 +129,11 @@ int pca(const PcaOptions& options, Job& job) {
   job.note_plan("components", std::vector<Array>{planned.variance, planned.ratio, planned.components},
                 /*write=*/false);
   Components components;
-  if (std::optional<Components> small = small_side_components(z, options.components, keep)) {
+  if (std::optional<Components> small = small_side_components(z, options.components)) {
     components = std::move(*small);
   } else {
     const Components large = principal_components(z, options.components);
-    const std::vector<Array> wanted{large.variance, large.ratio, large.components};
-    const std::vector<Array> kept = keep ? keep("components", wanted) : persist(wanted);
+    const std::vector<Array> kept = persist(std::vector<Array>{large.variance, large.ratio, large.components});
     components = {kept[0], kept[1], kept[2]};
   }
 
@@ -176,7 +149,7 @@ int pca(const PcaOptions& options, Job& job) {
          {paths[4], components.components},
          {paths[5], projected}},
         store_options);
-  if (saved) saved->complete();
+  if (steps) steps->complete();
   if (job.root()) print_table(shown[0], shown[1]);
   note_results(job, shown[0], shown[1]);
   return 0;

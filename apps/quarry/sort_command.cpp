@@ -68,6 +68,8 @@ int sort_file(const SortOptions& options, Job& job) {
   job.note_fact("sort", method);
   if (options.common.plan() && job.root()) fmt::print("sort of {}\n", method);
   job.step("sorting");
+  std::optional<SavedSteps> steps;
+  if (options.resume && !options.common.plan()) steps.emplace(output.file);
   const Array result = sorted(data, options);
   if (options.common.plan()) {
     job.print_plan("sort", std::span(&result, 1), /*write=*/true);
@@ -75,6 +77,7 @@ int sort_file(const SortOptions& options, Job& job) {
   }
   job.note_plan("sort", std::span(&result, 1), /*write=*/true);
   store(output.file, {{output.object, result}}, store_options);
+  if (steps) steps->complete();
   if (job.root()) fmt::print("{}:{}: {}\n", output.file, output.object, method);
   return 0;
 }

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -27,10 +26,5 @@ using GroupAttributes = std::map<std::string, std::map<std::string, io::Attribut
 // groups; attributes of one that is there stay, but with `overwrite` those of the same names are replaced.
 void store_outputs(const std::string& file, const std::vector<OutputItem>& items, const GroupAttributes& groups,
                    const StoreOptions& options);
-
-// The arrays, as a run that goes on with `file` finds or makes them: the results of a step of a command whose output
-// that is (io/saved_job.h). They are computed once and then read from the file of the step, which goes with the
-// output's complete store(). Collective, blocking. Throws as store() with `resume`.
-std::vector<Array> stored_step(const std::string& file, const std::string& step, std::span<const Array> arrays);
 
 }  // namespace quarry::detail

@@ -32,6 +32,7 @@
 #include "quarry/chunked/api/random.h"
 #include "quarry/chunked/api/randomized.h"
 #include "quarry/chunked/api/reductions.h"
+#include "quarry/chunked/api/saved_steps.h"
 #include "quarry/chunked/api/scans.h"
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/sets.h"

@@ -1,9 +1,7 @@
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "quarry/chunked/api/array.h"
+#include "quarry/chunked/api/job_description.h"
 #include "quarry/chunked/api/ma.h"
 #include "quarry/chunked/api/nodes.h"
 #include "quarry/chunked/api/outputs.h"
@@ -29,6 +28,7 @@
 #include "quarry/chunked/runtime/runtime.h"
 #include "quarry/comm/communicator.h"
 #include "quarry/io/format.h"
+#include "quarry/io/saved_calls.h"
 #include "quarry/io/saved_job.h"
 #include "quarry/local/base/options.h"
 #include "quarry/local/memory/policy.h"
@@ -120,33 +120,11 @@ const io::Format& format_on_rank_0(const std::string& file, comm::Communicator& 
   return **found;
 }
 
-// To the nanosecond, in UTC.
-std::string time_of_change(const std::string& file) {
-  std::error_code error;
-  const auto changed = std::filesystem::last_write_time(file, error);
-  const auto since = std::chrono::file_clock::to_sys(changed).time_since_epoch();
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:09} UTC", fmt::gmtime(static_cast<std::time_t>(seconds.count())),
-                     std::chrono::nanoseconds(since - seconds).count());
-}
-
 // What must be the same for one run to go on with the output of another: whatever the bits of the result depend on.
 io::JobDescription description_of(const io::Format& format, const std::vector<io::OutputSpec>& specs,
                                   const std::vector<Array>& arrays, const plan::Plan& plan) {
-  io::JobDescription all;
-  std::set<std::pair<std::string, std::string>> inputs;
-  for (const plan::Stage& stage : plan.stages)
-    for (const plan::Input* input : stage.reads())
-      if (input->array.dataset) inputs.emplace(input->array.dataset->info().file, input->array.dataset->info().object);
-  for (const auto& [file, object] : inputs) {
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(file, error);
-    all.emplace_back("input " + file + ":" + object,
-                     error ? "not there" : fmt::format("{} bytes changed at {}", bytes, time_of_change(file)));
-  }
-  all.emplace_back("the version of quarry", io::saved_job_version());
+  io::JobDescription all = detail::description_of_run(nodes_of(arrays));
   all.emplace_back("the format", format.name());
-  all.emplace_back("the kind of device", local::name(Runtime::current().device().kind));
   for (size_t i = 0; i < specs.size(); ++i) {
     const io::OutputSpec& spec = specs[i];
     const std::string of = " of " + spec.object;
@@ -158,13 +136,7 @@ io::JobDescription description_of(const io::Format& format, const std::vector<io
     all.emplace_back("the chunks" + of, arrays[i].chunks().to_string());
     all.emplace_back("the expression" + of, fmt::format("{:016x}", arrays[i].node()->hash));
   }
-  // Results inside the plan have chunks too, which may depend on the budget. Those that are only copied do not matter,
-  // and may depend on the number of ranks.
-  uint64_t chunks = 0;
-  for (const plan::Stage& stage : plan.stages)
-    if (!std::holds_alternative<plan::Assemble>(stage.work))
-      chunks = (chunks ^ stage.grid.hash()) * 0x9e3779b97f4a7c15u + 1;
-  all.emplace_back("the plan (of other chunks or another memory budget)", fmt::format("{:016x}", chunks));
+  all.push_back(detail::description_of_plan(plan));
   return all;
 }
 
@@ -218,11 +190,6 @@ struct OutputRun {
   std::vector<bool> encodes;       // whether chunks of the arrays are encoded
   std::vector<Dims> origins = {};  // where the arrays begin in their data sets; empty: all at the beginning
 };
-
-double seconds_between_states() {
-  const std::optional<double>& given = Runtime::current().internals().save_every;
-  return given ? *given : local::OptionValue(local::Option::save_every).seconds();
-}
 
 // Computes and writes the arrays, and commits.
 void write_output(const OutputRun& run, exec::SavedOutput* saved, exec::SavedStates* states = nullptr) {
@@ -319,32 +286,9 @@ void check_dims(const std::vector<std::string>& dims, const std::vector<ma::Fill
   throw local::InvalidArgument(fmt::format("there are {} names of axes, and no array of so many", dims.size()));
 }
 
-// Whether an earlier run has completed the step that makes `file`. Throws InvalidArgument where that was another run.
-bool is_step_there(const std::string& file, const io::JobDescription& description, const comm::Call& call) {
-  comm::Communicator& communicator = Runtime::current().communicator();
-  std::array<int64_t, 1> there{0};
-  std::exception_ptr error;
-  if (communicator.rank() == 0) {
-    try {
-      const std::optional<io::JobDescription> made = io::find_saved_step(file);
-      if (made)
-        io::check_same_job(file, *made, description);
-      else
-        io::save_step(file, description);
-      there[0] = made ? 1 : 0;
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(communicator, error, call);
-  communicator.all_reduce(there, comm::ReduceOp::max);
-  return there[0] != 0;
-}
-
-// `own` is empty, or has what belongs to each item; `is_step`: the file is the result of a step.
+// `own` is empty, or has what belongs to each item.
 void store_items(const std::string& file, const std::vector<ma::FilledItem>& items, const StoreOptions& options,
-                 const std::vector<detail::OutputItem>& own = {}, const detail::GroupAttributes& groups = {},
-                 bool is_step = false) {
+                 const std::vector<detail::OutputItem>& own = {}, const detail::GroupAttributes& groups = {}) {
   Runtime& runtime = Runtime::current();
   comm::Communicator& communicator = runtime.communicator();
   const io::Format& format = format_on_rank_0(file, communicator);
@@ -387,7 +331,6 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
                         [&] { return fmt::format("{} to {}", exec::title_of(plan), file); }};
   const io::JobDescription description =
       options.resume && communicator.rank() == 0 ? description_of(format, specs, arrays, plan) : io::JobDescription();
-  if (is_step && is_step_there(file, description, call)) return;
   std::unique_ptr<io::OutputFile> output;
   const auto open = [&] {
     const auto saved = options.resume ? io::find_saved_job(file) : std::nullopt;
@@ -400,7 +343,7 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
       if (options.resume)
         io::save_job(file, {description, output->keep()});
       else
-        io::remove_saved_steps(file);
+        io::remove_saved_calls(file);
     }
   };
   const std::vector<std::shared_ptr<io::Writer>> writers = open_writers(output, items.size(), call, open);
@@ -415,7 +358,8 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
       saved_items.push_back({writers[i], stage.outputs[static_cast<size_t>(result.output)].grid});
     }
     saved.emplace(communicator, file, std::move(saved_items), output.get(), resumed);
-    states.emplace(communicator, file, saved->generation(), exec::flop_rate_of_programs(plan), seconds_between_states(),
+    states.emplace(communicator, file, saved->generation(), exec::flop_rate_of_programs(plan),
+                   detail::seconds_between_states(),
                    /*resumed=*/saved->generation() > 0);
   }
   std::vector<bool> encodes;
@@ -610,18 +554,6 @@ void detail::store_outputs(const std::string& file, const std::vector<OutputItem
   for (const OutputItem& item : items) filled.push_back(item.filled);
   if (sparse::is_matrix_market(file)) return store_matrix(file, filled, {.overwrite = options.overwrite});
   store_items(file, filled, options, items, groups);
-}
-
-std::vector<Array> detail::stored_step(const std::string& file, const std::string& step,
-                                       std::span<const Array> arrays) {
-  const std::string path = fmt::format("{}/{}.h5", io::saved_steps_folder(file), step);
-  std::vector<ma::FilledItem> items;
-  for (const Array& array : arrays) items.push_back({{fmt::format("/{}.{}", step, items.size()), array}});
-  store_items(path, items, {.overwrite = true, .resume = true}, {}, {}, /*is_step=*/true);
-  std::vector<Array> stored;
-  for (size_t i = 0; i < arrays.size(); ++i)
-    stored.push_back(open_hdf5(path, items[i].item.path).rechunk(arrays[i].chunks()));
-  return stored;
 }
 
 void to_hdf5(const std::string& file, const std::string& object, const Array& array, const StoreOptions& options) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "quarry/io/format.h"
+#include "quarry/io/saved_calls.h"
 #include "quarry/local/base/error.h"
 
 namespace quarry::exec {
@@ -126,7 +127,7 @@ void SavedOutput::complete() {
   journal_.reset();
   if (communicator_.rank() != 0) return;
   io::remove_saved_job(file_);
-  io::remove_saved_steps(file_);
+  io::remove_saved_calls(file_);
 }
 
 }  // namespace quarry::exec

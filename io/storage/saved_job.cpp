@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <vector>
 
 #include "quarry/io/storage/bytes.h"
+#include "quarry/io/storage/description.h"
 #include "quarry/io/storage/inflate.h"
 #include "quarry/io/storage/journal.h"
 #include "quarry/io/storage/replacement.h"
@@ -20,28 +20,9 @@ using local::Dims;
 
 namespace {
 
-constexpr const char* kMade = ".made";
-
 std::atomic<int> unfinished{0};  // jobs of this process
 
 std::string job_of(const std::string& file) { return job_path(unfinished_path(file)); }
-
-void put_description(const JobDescription& description, ByteWriter& out) {
-  out.put<int64_t>(std::ssize(description));
-  for (const auto& [name, value] : description) {
-    out.put_string(name);
-    out.put_string(value);
-  }
-}
-
-JobDescription get_description(ByteReader& in) {
-  JobDescription description;
-  for (auto left = in.get<int64_t>(); left > 0; --left) {
-    std::string name = in.get_string();
-    description.emplace_back(std::move(name), in.get_string());
-  }
-  return description;
-}
 
 std::string encode(const WrittenChunk& written) {
   ByteWriter out;
@@ -78,6 +59,23 @@ void decode(ByteReader in, WrittenParts& parts) {
 
 }  // namespace
 
+void put_description(const JobDescription& description, ByteWriter& out) {
+  out.put<int64_t>(std::ssize(description));
+  for (const auto& [name, value] : description) {
+    out.put_string(name);
+    out.put_string(value);
+  }
+}
+
+JobDescription get_description(ByteReader& in) {
+  JobDescription description;
+  for (auto left = in.get<int64_t>(); left > 0; --left) {
+    std::string name = in.get_string();
+    description.emplace_back(std::move(name), in.get_string());
+  }
+  return description;
+}
+
 std::string saved_job_version() { return QUARRY_VERSION; }
 
 std::optional<SavedJob> find_saved_job(const std::string& file) {
@@ -100,39 +98,6 @@ void save_job(const std::string& file, const SavedJob& job) {
 }
 
 void remove_saved_job(const std::string& file) { remove_job(unfinished_path(file)); }
-
-std::string saved_steps_folder(const std::string& file) { return unfinished_path(file) + ".steps"; }
-
-void remove_saved_steps(const std::string& file) {
-  namespace fs = std::filesystem;
-  const fs::path folder = saved_steps_folder(file);
-  std::error_code error;
-  // Who is killed meanwhile leaves no step without what made it, which would be taken for a damaged one.
-  std::vector<fs::path> steps;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
-    if (entry.path().extension() != kMade) steps.push_back(entry.path());
-  for (const fs::path& step : steps) fs::remove_all(step, error);
-  fs::remove_all(folder, error);
-}
-
-void save_step(const std::string& file, const JobDescription& description) {
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw local::IoError(fmt::format("cannot make '{}': {}", folder.string(), system_reason(error.value())));
-  ByteWriter out;
-  put_description(description, out);
-  write_durably(file + kMade, journal_record(out.take()));
-}
-
-std::optional<JobDescription> find_saved_step(const std::string& file) {
-  if (::access(file.c_str(), F_OK) != 0) return std::nullopt;
-  const std::vector<std::string> records = read_journal(file + kMade);
-  if (records.size() != 1)
-    throw local::IoError(fmt::format("'{}' is damaged: without --resume it is made again", file + kMade));
-  ByteReader in(records[0]);
-  return get_description(in);
-}
 
 void check_same_job(const std::string& file, const JobDescription& before, const JobDescription& now) {
   const auto fail = [&](const std::string& what) {

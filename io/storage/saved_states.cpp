@@ -207,6 +207,13 @@ std::vector<SavedState> saved_states(const std::string& bytes) {
   return states;
 }
 
+int64_t next_generation(const std::string& file) {
+  int64_t next = 0;
+  for (const char* kind : {"data", "table"})
+    for (const Named& named : files_of(folder_of(file), kind)) next = std::max(next, named.of.generation + 1);
+  return next;
+}
+
 std::string saved_path(const std::string& file, const SavedFile& of) {
   return (fs::path(folder_of(file)) / data_name(of)).string();
 }
