@@ -5,6 +5,13 @@
 // A line that fits no chunk is a matrix of n1 rows and n2 columns, j = n2 j1 + j2 and k = k1 + n1 k2 (Bailey, FFTs in
 // External or Hierarchical Memory, 1990): transforms of the columns, factors w^(j2 k1), transforms of the rows, and the
 // result read column by column; three exchanges. Tasks hold a chunk, its transform and the library's workspace.
+//
+// A line whose n has no two factors of like size is a convolution (Bluestein, A linear filtering approach to the
+// computation of discrete Fourier transform, 1970): as j k = (j^2 + k^2 - (k - j)^2) / 2, with c[j] = w^(j^2 / 2) it is
+//   X[k] = c[k] sum over j of x[j] c[j] conj(c[k - j]).
+// It is done by two transforms of m >= 2 n - 1 points, m of small factors, as a matrix whose transform stays in the
+// order that it has before the last of the four steps: four exchanges of m points. About 20 n log2 n operations a line,
+// and half as many once for the chirp's transform. That is stored, m points, and m of every line between two stages.
 #include "quarry/chunked/api/fft.h"
 
 #include <algorithm>
@@ -15,6 +22,7 @@
 
 #include "quarry/chunked/algo/map.h"
 #include "quarry/chunked/api/arrangement.h"
+#include "quarry/chunked/api/chirp.h"
 #include "quarry/chunked/api/compose.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/ufuncs.h"
@@ -177,14 +185,17 @@ int64_t middle_divisor(int64_t n) {
   return divisor;
 }
 
-// x[k, j] exp(-+ 2 pi i k j / n), where k and j are positions along `axis` and the one behind it, j from `first` on.
-NdArray twiddled(const NdArray& x, int axis, int64_t first, int64_t n, bool inverse) {
+// x[k, j] exp(-+ 2 pi i k j / n), where k and j are positions along `axis` and the one behind it in a whole of which x
+// is `box`.
+NdArray twiddled(const NdArray& x, int axis, const Region& box, int64_t n, bool inverse) {
   local::Program program;
   const auto apply = [&](local::Op op, auto... arguments) { return program.apply(op, std::array{arguments...}); };
   const auto complex = [&](local::ValueId value) { return program.cast(value, x.dtype()); };
+  const auto along = [&](int d) {
+    return apply("add"_op, program.index(d), program.constant(Scalar(box.start[d]), DType::int64));
+  };
   const local::ValueId value = program.input(x.dtype());
-  const local::ValueId j = apply("add"_op, program.index(axis + 1), program.constant(Scalar(first), DType::int64));
-  const local::ValueId position = program.cast(apply("multiply"_op, program.index(axis), j), DType::float64);
+  const local::ValueId position = program.cast(apply("multiply"_op, along(axis), along(axis + 1)), DType::float64);
   const double turn = (inverse ? 2 : -2) * std::numbers::pi;
   const local::ValueId part =
       apply("divide"_op, position, program.constant(Scalar(static_cast<double>(n)), DType::float64));
@@ -200,29 +211,37 @@ NdArray twiddled(const NdArray& x, int axis, int64_t first, int64_t n, bool inve
   return result;
 }
 
+// A transform along `axis` or the one behind it of lines as matrices along both, and factors of n points.
+Stage twiddled_stage(int along, int64_t extent, int axis, int64_t n, bool inverse, const OwnedNorm& norm) {
+  Stage stage{inverse ? kIfft : kFft, {{along}, {extent}}, norm};
+  stage.finish = [axis, n, inverse](const NdArray& result, const Region& box) {
+    return twiddled(result, axis, box, n, inverse);
+  };
+  stage.identity = op::Hash().add(axis).add(n).value;
+  return stage;
+}
+
+// Lines along an axis as matrices of n1 rows.
+Array as_matrices(const Array& a, int axis, int64_t n1) {
+  Dims split = a.shape();
+  split[axis] = n1;
+  split.insert(axis + 1, a.shape()[axis] / n1);
+  return reshape(a, split);
+}
+
+// Steps one to three of four, for lines as matrices along `axis` and the one behind it: the transform of n = n1 n2
+// points with k = k1 + n1 k2 at (k1, k2).
+Array in_three_steps(const Array& matrices, int axis, bool inverse, const OwnedNorm& norm) {
+  const int64_t n1 = matrices.shape()[axis], n2 = matrices.shape()[axis + 1];
+  const Array turned = in_one_stage(matrices, twiddled_stage(axis, n1, axis, n1 * n2, inverse, norm));
+  return in_one_stage(turned, {inverse ? kIfft : kFft, {{axis + 1}, {n2}}, norm});
+}
+
 // A complex transform of n = n1 n2 points along one axis in four steps (Bailey 1990, "FFTs in external or hierarchical
 // memory"): with positions n2 j1 + j2 and results k1 + n1 k2, transforms over j1, factors exp(-+ 2 pi i j2 k1 / n),
 // transforms over j2, and a transposition. No task holds a line.
 Array in_four_steps(const Array& a, int axis, int64_t n1, bool inverse, const OwnedNorm& norm) {
-  const Kind& kind = inverse ? kIfft : kFft;
-  const int64_t n = a.shape()[axis], n2 = n / n1;
-  Dims split;
-  for (int d = 0; d < a.ndim(); ++d) {
-    if (d != axis) {
-      split.push_back(a.shape()[d]);
-      continue;
-    }
-    split.push_back(n1);
-    split.push_back(n2);
-  }
-  Stage columns{kind, {{axis}, {n1}}, norm};
-  columns.finish = [axis, n, inverse](const NdArray& result, const Region& box) {
-    return twiddled(result, axis, box.start[axis + 1], n, inverse);
-  };
-  columns.identity = op::Hash().add(n).value;
-  const Array turned = in_one_stage(reshape(a, split), columns);
-  const Array both = in_one_stage(turned, {kind, {{axis + 1}, {n2}}, norm});
-  return reshape(swapaxes(both, axis, axis + 1), a.shape());
+  return reshape(swapaxes(in_three_steps(as_matrices(a, axis, n1), axis, inverse, norm), axis, axis + 1), a.shape());
 }
 
 // Cut off or filled up with zeros.
@@ -233,12 +252,41 @@ Array with_length(const Array& a, int axis, int64_t length) {
   return joined({a, constant(with_extent(a.shape(), axis, length - extent), 0, a.dtype())}, axis);
 }
 
+// What the sums of a transform of n points are multiplied by.
+double factor_of(int64_t n, bool inverse, const OwnedNorm& norm) {
+  const std::string_view name = norm ? std::string_view(*norm) : "backward";
+  if (name == "ortho") return 1 / std::sqrt(static_cast<double>(n));
+  return (name == "forward") != inverse ? 1 / static_cast<double>(n) : 1;
+}
+
+// A complex transform along one axis as a convolution (Bluestein). No task holds a line.
+Array by_convolution(const Array& a, int axis, const chirps::Padded& size, bool inverse, const OwnedNorm& norm) {
+  const int64_t n = a.shape()[axis], rows = size.rows, columns = size.columns, m = rows * columns;
+  const DType dtype = a.dtype();
+  const Array at = along(positions(n), axis, a.ndim());
+  const Array chirped = with_length(a * chirps::chirp(at, n, inverse, dtype), axis, m);
+  // conj(c[l]) for l in (-n, n), modulo m. Elsewhere the chirp of 0 takes the place of others, and counts nothing.
+  const Array l = positions({rows, columns}, 0) * columns + positions({rows, columns}, 1);
+  const Array distance = minimum(l, m - l), is_near = distance < n;
+  const Array other = chirps::chirp(where(is_near, distance, 0), n, !inverse, dtype) * is_near.astype(dtype);
+  Dims beside = Dims::filled(a.ndim() + 1, 1);
+  beside[axis] = rows;
+  beside[axis + 1] = columns;
+  const Array spectrum = reshape(in_three_steps(other, 0, /*inverse=*/false, {}), beside);
+  const Array product = in_three_steps(as_matrices(chirped, axis, rows), axis, /*inverse=*/false, {}) * spectrum;
+  // The three steps backwards.
+  const Array turned = in_one_stage(product, twiddled_stage(axis + 1, columns, axis, m, /*inverse=*/true, {}));
+  const Array sums = reshape(in_one_stage(turned, {kIfft, {{axis}, {rows}}, {}}), with_extent(a.shape(), axis, m));
+  const Array factors = chirps::chirp(at, n, inverse, dtype) * factor_of(n, inverse, norm);
+  return arrange::part(sums, axis, 0, n) * factors;
+}
+
 OwnedNorm swapped(const OwnedNorm& norm) {
   if (!norm || *norm == "backward") return "forward";
   return *norm == "forward" ? "backward" : norm;
 }
 
-// A line that is too long for one chunk; nothing where its length has no fitting factors.
+// A line that is too long for one chunk; nothing where it is not, or so long that no matrix of it has lines that fit.
 std::optional<Array> of_long_lines(const Array& a, const Kind& kind, const Request& request, const OwnedNorm& norm) {
   constexpr int64_t kMostChunks = 4;  // in a line that is one chunk
   constexpr int64_t kCopies = 4;      // of a line in its task
@@ -252,7 +300,9 @@ std::optional<Array> of_long_lines(const Array& a, const Kind& kind, const Reque
                        item;
   if (n <= most) return std::nullopt;
   const int64_t n1 = middle_divisor(n);
-  if (n / n1 > most) return std::nullopt;
+  const bool has_factors = n / n1 <= most;
+  const chirps::Padded size = has_factors ? chirps::Padded{} : chirps::padded(2 * n - 1);
+  if (size.columns > most) return std::nullopt;
   const bool mirrors = kind.kind == TransformKind::half_to_real, halves = kind.kind == TransformKind::real_to_half;
   Array x = with_length(a, axis, transforms::read_extent(kind.kind, request, 0)).astype(dtype);
   if (mirrors) {
@@ -267,7 +317,8 @@ std::optional<Array> of_long_lines(const Array& a, const Kind& kind, const Reque
   }
   // Both Hermitian transforms are the others of swapped norms.
   const bool inverse = kind.hermitian ? !kind.inverse : kind.inverse;
-  Array y = in_four_steps(x, axis, n1, inverse, kind.hermitian ? swapped(norm) : norm);
+  const OwnedNorm other = kind.hermitian ? swapped(norm) : norm;
+  Array y = has_factors ? in_four_steps(x, axis, n1, inverse, other) : by_convolution(x, axis, size, inverse, other);
   if (halves) y = arrange::part(y, axis, 0, n / 2 + 1);
   if (halves && kind.hermitian) y = conjugate(y);
   return (mirrors ? real(y) : y).astype(result);

@@ -5,7 +5,8 @@
 // bytes, and until a task fits the budget where all lines have more than 64 points. Several axes are transformed
 // together where they fit one chunk, else one group of them after the other, and what is between is stored. A line of
 // more than 4 usual chunks is transformed in four steps, as a matrix, if its length has two factors of like size; else
-// it is one chunk. fftfreq, rfftfreq, fftshift and ifftshift are in creation.h and arrangement.h.
+// as a convolution of twice its length (Bluestein), at about four times the cost and in twice the memory. fftfreq,
+// rfftfreq, fftshift and ifftshift are in creation.h and arrangement.h.
 #pragma once
 
 #include <optional>

@@ -438,7 +438,7 @@ inline OperatorCall spectra(Choices& choices) {
            local::fft::fftn(x, {}, axes), local::fft::irfftn(z, {}, axes, "forward")}};
 }
 
-// Longer than 4 chunks: as a matrix.
+// Longer than 4 chunks: as a matrix, or as a convolution.
 inline OperatorCall long_spectra(Choices& choices) {
   const ChunkPolicyScope small({.chunks = {}, .target_bytes = 256});
   const NdArray x = choices.values({2, 12 * choices.pick(8, 16)}, choices.dtype());
@@ -450,6 +450,9 @@ inline OperatorCall long_spectra(Choices& choices) {
   }
   call.chunked.push_back(fft::irfft(choices.cut(x), n));
   call.expected.push_back(local::fft::irfft(x, n));
+  const int64_t prime = choices.pick(0, 1) == 0 ? 101 : 179;
+  call.chunked.push_back(fft::fft(choices.cut(x), prime));
+  call.expected.push_back(local::fft::fft(x, prime));
   return call;
 }
 

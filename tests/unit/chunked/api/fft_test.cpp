@@ -182,6 +182,22 @@ TEST(FourierInLittleMemory, BothAxesAndLongLines) {
   expect_parseval(line, fft::fft(line), line.size());
 }
 
+TEST(FourierInLittleMemory, LinesWithoutFactors) {
+  RuntimeOptions options = testing::runtime_on(local::DeviceKind::cpu);
+  options.memory = "4MiB";
+  const Runtime runtime(options);
+  const ChunkPolicyScope small = testing::small_chunks(64 << 10);
+  const int64_t n = (1 << 18) - 5;  // a prime, a line of as many bytes as a rank may hold
+  const Array line = random::default_rng(7).normal(0., 1., {n}), spectrum = fft::fft(line);
+  expect_parseval(line, spectrum, n);
+  const NdArray wanted = local::fft::fft(local::random::default_rng(7).normal(0., 1., n));
+  for (const int64_t first : {int64_t{0}, n / 2, n - 1000}) {
+    const auto part = local::Slice{first, first + 1000, {}};
+    expect_close(spectrum[part], wanted[{part}], 1e-10);
+  }
+  EXPECT_LE(runtime.statistics().peak_device_bytes, runtime.memory_bytes());
+}
+
 // A line of fewer than four usual chunks, which a task would hold elsewhere.
 TEST(FourierInLittleMemory, LinesThatTheBudgetDoesNotHold) {
   RuntimeOptions options = testing::runtime_on(local::DeviceKind::cpu);
@@ -201,13 +217,62 @@ TEST(FourierInLittleMemory, ChunksAreCutToFitTheBudget) {
   expect_parseval(x, rows, 1024);
 }
 
-// A prime number of points has no factors: the line is one chunk.
-TEST_P(Fourier, LinesWithoutFactorsAreOneChunk) {
-  const NdArray x = numbers({1009});
-  const ChunkPolicyScope small = testing::small_chunks(256);
-  const Array spectrum = fft::fft(cut(x, {16}));
-  EXPECT_EQ(spectrum.chunks().count(), 1);
-  expect_close(spectrum, local::fft::fft(x));
+// A prime number of points, or twice one, has no factors of like size.
+TEST_P(Fourier, LinesWithoutFactorsAreConvolutions) {
+  const ChunkPolicyScope small = testing::small_chunks(2048);
+  for (const int64_t n : {613, 2 * 1009}) {
+    const NdArray x = numbers({n}), z = x + local::flip(numbers({n})) * std::complex<double>(0, 1);
+    const Array spectrum = fft::fft(cut(z, {29}));
+    EXPECT_GT(spectrum.chunks().count(), 4) << n;
+    EXPECT_LE(stages_of(spectrum).largest_bytes, 4 * 2048) << n;
+    expect_close(spectrum, local::fft::fft(z));
+    for (const fft::Norm norm : {fft::Norm("ortho"), fft::Norm("forward"), fft::Norm("backward")}) {
+      expect_close(fft::fft(cut(z, {n}), none, -1, norm), local::fft::fft(z, none, -1, norm));
+      expect_close(fft::ifft(cut(z, {30}), none, -1, norm), local::fft::ifft(z, none, -1, norm));
+      expect_close(fft::rfft(cut(x, {64}), none, 0, norm), local::fft::rfft(x, none, 0, norm));
+      expect_close(fft::ihfft(cut(x, {64}), none, 0, norm), local::fft::ihfft(x, none, 0, norm));
+      expect_close(fft::irfft(cut(z, {64}), n, 0, norm), local::fft::irfft(z, n, 0, norm));
+      expect_close(fft::hfft(cut(z, {64}), n, 0, norm), local::fft::hfft(z, n, 0, norm));
+    }
+    const NdArray single = z.astype(c64);
+    expect_close(fft::fft(cut(single, {100})), local::fft::fft(single), 1e-4);
+    expect_close(fft::ifft(cut(single, {100}), none, -1, "ortho"), local::fft::ifft(single, none, -1, "ortho"), 1e-5);
+    expect_close(fft::rfft(cut(x.astype(f32), {100})), local::fft::rfft(x.astype(f32)), 1e-4);
+    expect_close(fft::fft(cut(local::round(x * 9).astype(i16), {100})), local::fft::fft(local::round(x * 9)), 1e-11);
+  }
+}
+
+TEST_P(Fourier, LinesWithoutFactorsInAnyShape) {
+  const ChunkPolicyScope small = testing::small_chunks(512);
+  const NdArray x = numbers({2, 211, 3}), z = x + numbers({2, 211, 3}) * std::complex<double>(0, 1);
+  expect_close(fft::fft(cut(z, {1, 50, 2}), none, 1), local::fft::fft(z, none, 1));
+  expect_close(fft::rfft(cut(x, {2, 7, 1}), none, -2, "ortho"), local::fft::rfft(x, none, -2, "ortho"));
+  // Cut off, filled up, backwards, every second one, and of what is computed.
+  expect_close(fft::fft(cut(x, {1, 50, 2}), 199, 1), local::fft::fft(x, 199, 1));
+  expect_close(fft::ifft(cut(z, {1, 50, 2}), 503, 1), local::fft::ifft(z, 503, 1));
+  expect_close(fft::irfft(cut(z, {1, 50, 2}), 397, 1), local::fft::irfft(z, 397, 1));
+  expect_close(fft::fft(cut(z, {1, 50, 2})(_, "::-1"_s, "::2"_s), none, 1),
+               local::fft::fft(z(_, "::-1"_s, "::2"_s), none, 1));
+  expect_close(fft::fft(cut(x, {1, 50, 2}) * 2 + 1, none, 1), local::fft::fft(x * 2 + 1, none, 1));
+  // Several axes: the others go by themselves.
+  expect_close(fft::fftn(cut(z, {1, 50, 3})), local::fft::fftn(z));
+  expect_close(fft::irfftn(cut(z, {1, 50, 3}), std::vector<int64_t>{2, 211, 4}),
+               local::fft::irfftn(z, std::vector<int64_t>{2, 211, 4}), 1e-11);
+  expect_close(fft::rfft2(cut(numbers({2, 1009}), {1, 100})), local::fft::rfft2(numbers({2, 1009})));
+  expect_close(fft::fft(cut(numbers({1009, 0}), {100, 1}), none, 0), local::fft::fft(numbers({1009, 0}), none, 0));
+}
+
+// They lose no more than some digits, however many points there are.
+TEST_P(Fourier, LongLinesWithoutFactorsStayAccurate) {
+  const ChunkPolicyScope small = testing::small_chunks(32 << 10);
+  constexpr int64_t n = 65537;
+  const NdArray z = numbers({n}) + local::flip(numbers({n})) * std::complex<double>(0, 1);
+  const auto error = [&](const NdArray& x) {
+    const NdArray wanted = local::fft::fft(x.astype(c128)), got = fft::fft(cut(x, {9999})).to_host().astype(c128);
+    return (local::linalg::norm(got - wanted) / local::linalg::norm(wanted)).item<double>();
+  };
+  EXPECT_LT(error(z), 3e-15);
+  EXPECT_LT(error(z.astype(c64)), 1e-6);
 }
 
 TEST_P(Fourier, NanStaysInItsLine) {
