@@ -1,7 +1,5 @@
 #include "quarry/chunked/api/quantile.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,6 +15,7 @@
 #include "quarry/chunked/api/out.h"
 #include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/ufuncs.h"
+#include "quarry/chunked/api/weighted_quantile.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/op/hash.h"
 #include "quarry/local/base/error.h"
@@ -474,15 +473,12 @@ Array median_of(const char* function, const Array& a, const Axes& axis, const st
   return without_axes(result, a, mask, 0, keepdims);
 }
 
-using LocalQuantile = decltype(&local::ops::quantile);
-
-Array quantile_of(const char* function, LocalQuantile small, const Array& a, const Operand& q, bool percent,
+Array quantile_of(const char* function, weighted::LocalQuantile small, const Array& a, const Operand& q, bool percent,
                   bool ignore_nan, const Axes& axis, const QuantileOptions& options) {
   refuse_out(function, options.out);
   const uint32_t mask = local::axes_mask(axis, a.ndim());
   const std::optional<NdArray> host = q.is_array() ? std::optional(q.array().to_host()) : std::nullopt;
   const local::Arg wanted = host ? local::Arg(*host) : local::Arg(q.scalar());
-  std::optional<NdArray> weights;
   // NumPy forgets the quantiles of nothing.
   const int leading = host && !(ignore_nan && a.size() == 0) ? host->ndim() : 0;
   if (!options.weights) {
@@ -505,14 +501,20 @@ Array quantile_of(const char* function, LocalQuantile small, const Array& a, con
       return *lines;
   }
   if (options.weights) {
-    if (a.nbytes() > target_chunk_bytes(chunk_policy().device))
-      throw local::NotSupported(fmt::format("{}() with weights of more than a chunk", function));
-    weights = options.weights->to_host();
+    const int64_t item = std::max<int64_t>(local::itemsize(a.dtype()), sizeof(double));
+    if (a.size() * item > compose::most_on_every_rank()) {
+      const NdArray values = host ? *host : local::ops::full({}, q.scalar());
+      return weighted::quantile({function, small, values, percent, ignore_nan}, a, *options.weights, axis,
+                                options.method, options.keepdims);
+    }
+    const NdArray result =
+        small(a.to_host(), wanted, axis, std::nullopt, false, options.method, true, options.weights->to_host());
+    return without_axes(result, a, mask, leading, options.keepdims);
   }
   const NdArray result = in_parts(
       a, mask, leading,
       [&](const NdArray& part) {
-        return small(part, wanted, axis, std::nullopt, false, options.method, true, weights);
+        return small(part, wanted, axis, std::nullopt, false, options.method, true, std::nullopt);
       },
       [&](const CountedRows& rows, const Dims& shape) {
         return local::ranked_quantile(rows, shape, wanted, percent, ignore_nan, axis, options.method, true);

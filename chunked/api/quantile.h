@@ -4,8 +4,8 @@
 // each result, how many elements are at most each of some thresholds, which narrow down where the wanted elements lie,
 // until the smallest or the largest one in between is the answer: about 8 passes, and never more than the bits of an
 // element. A pass is one fused reduction, and the array is read, or computed again, for each: persist() it where that
-// costs. Arrays of at most a chunk are brought to every rank, as are parts of many results, one after the other. The
-// result is on every rank.
+// costs. Arrays of at most a chunk are brought to every rank, as are parts of many results, one after the other. With
+// weights a large array is sorted (sorting.h). The result is on every rank.
 #pragma once
 
 #include <string_view>
@@ -22,7 +22,8 @@ Array median(const Array& a, const Axes& axis = {}, const std::optional<Array>& 
 Array nanmedian(const Array& a, const Axes& axis = {}, const std::optional<Array>& out = std::nullopt,
                 bool overwrite_input = false, bool keepdims = false);
 
-// NumPy's keyword arguments of quantiles. Weights are for arrays of at most a chunk: NotSupported for larger ones.
+// NumPy's keyword arguments of quantiles. Weights have the shape of the array, or that of the axes, and are added up
+// one after the other in the order of the elements: on the CPU, results are NumPy's to the bit.
 struct QuantileOptions {
   local::detail::NamedOnly only_by_name = local::detail::NamedOnly();
   std::optional<Array> out = std::nullopt;

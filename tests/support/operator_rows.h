@@ -538,6 +538,23 @@ inline OperatorCall distincts(Choices& choices) {
            ops::setxor1d(x, rows), ops::union1d(x, rows)}};
 }
 
+// Chunks of a few elements, so that lines are sorted by runs, or come whole to tasks.
+inline OperatorCall weighted_quantiles(Choices& choices) {
+  const ChunkPolicyScope policy({chunk_policy().device, {}, choices.pick(0, 1) == 0 ? 32 : 2048});
+  local::Dims shape = choices.shape(2);
+  for (int64_t& extent : shape) extent = std::max<int64_t>(extent, 1);
+  const NdArray x = choices.values(shape, DType::float32, /*nan=*/true), y = ops::nan_to_num(x);
+  const NdArray w = ops::add(ops::abs(choices.values(shape, DType::float64)), 0.1), q{0., 0.3, 0.5, 1.};
+  const int64_t axis = choices.pick(0, 1);
+  constexpr const char* kMethod = "inverted_cdf";
+  const QuantileOptions options{.method = kMethod, .weights = choices.cut(w)};
+  const local::QuantileOptions local_options{.method = kMethod, .weights = w};
+  return {{quantile(choices.cut(y), q, axis, options), quantile(choices.cut(x), q, {}, options),
+           nanpercentile(choices.cut(x), 40, axis, options)},
+          {local::quantile(y, q, axis, local_options), local::quantile(x, q, {}, local_options),
+           local::nanpercentile(x, 40, axis, local_options)}};
+}
+
 inline OperatorCall counts(Choices& choices) {
   const local::Dims shape{choices.pick(1, 30)};
   const NdArray x = choices.values(shape, DType::float64), y = choices.values(shape, DType::float32);
@@ -644,6 +661,7 @@ inline const std::vector<OperatorRow>& operator_rows() {
       {"group_reduce", rows::groups},
       {"top_k", rows::tops},
       {"unique", rows::distincts},
+      {"weighted_quantile", rows::weighted_quantiles},
       {"histogram", rows::counts},
       {"convolve", rows::slid},
       {"assign", rows::assignments},
