@@ -1,7 +1,5 @@
 #include "quarry/chunked/api/sets.h"
 
-#include <fmt/format.h>
-
 #include "quarry/chunked/algo/algo.h"
 #include "quarry/chunked/api/arrangement.h"
 #include "quarry/chunked/api/compose.h"
@@ -9,14 +7,13 @@
 #include "quarry/chunked/api/lookups.h"
 #include "quarry/chunked/api/manipulation.h"
 #include "quarry/chunked/api/ordering.h"
+#include "quarry/chunked/api/reductions.h"
 #include "quarry/chunked/api/scans.h"
 #include "quarry/chunked/api/selection.h"
 #include "quarry/chunked/api/settle.h"
 #include "quarry/chunked/api/ufuncs.h"
 #include "quarry/chunked/grid/chunking.h"
 #include "quarry/chunked/runtime/runtime.h"
-#include "quarry/local/base/error.h"
-#include "quarry/local/base/sizes.h"
 #include "quarry/local/ops/indexing/indexing.h"
 #include "quarry/local/ops/sorting/sets.h"
 
@@ -53,11 +50,12 @@ std::vector<Array> without_room(const Kept& kept) {
   return there;
 }
 
-// How many distinct elements, or rows of `width`, the smallest rank's budget holds.
+// How many distinct elements, or rows of `width`, the smallest rank's budget holds; 0 where that is not even two rows.
 int64_t most_distinct(DType dtype, int64_t width, const algo::DistinctWanted& wanted) {
   constexpr int64_t kPart = 2;  // beside which there is room for what else a run keeps
   const int64_t bytes = Runtime::current().plan_bytes() / kPart;
-  return std::max<int64_t>(bytes / algo::distinct_bytes(dtype, width, wanted), 1);
+  const int64_t most = bytes / algo::distinct_bytes(dtype, width, wanted);
+  return width == 1 || most > 1 ? std::max<int64_t>(most, 1) : 0;
 }
 
 // In chunks of at most `most` elements or rows, which a task holds with what it makes of them.
@@ -69,7 +67,7 @@ Array in_chunks_of(const Array& x, int64_t most) {
 }
 
 // The distinct elements of a 1-d array, or rows of a 2-d one, with first positions and counts where they are wanted. Of
-// more elements than a task holds: nothing.
+// more than a task holds: nothing.
 std::vector<Array> distinct_of(const Array& x, const algo::DistinctWanted& wanted, int64_t most) {
   const AxisChunks& cuts = x.chunks().axis(0);
   // States of many chunks are small where the first chunk says that few elements are distinct, which may be wrong.
@@ -84,12 +82,7 @@ std::vector<Array> distinct_of(const Array& x, const algo::DistinctWanted& wante
     const int64_t together = std::min(2 * most, std::max(2 * room, kTogether));
     const Kept found = kept(algo::distinct(x.node(), wanted, room, together));
     if (found.count <= room) return without_room(found);
-    if (room == most) {
-      if (x.ndim() == 1) return {};
-      throw local::NotSupported(
-          fmt::format("unique(): there are at least {} distinct rows, and a budget of {} per rank holds {} of them",
-                      found.count, local::format_bytes(Runtime::current().plan_bytes()), most));
-    }
+    if (room == most) return {};
     room = most;
   }
 }
@@ -107,19 +100,106 @@ InOrder in_order(const ordering::Request& request, bool equal_nan) {
   return {kept[0], kept[1], {kept.begin() + 2, kept.end()}};
 }
 
-// The same of any number of elements, by a sort. The parts in NumPy's order.
-std::vector<Array> unique_by_sort(const Array& flat, const detail::UniqueParts& parts, bool equal_nan) {
-  const InOrder rows = in_order({.keys = {flat}, .positions = parts.index || parts.inverse}, equal_nan);
-  std::vector<Array> result{boolean_index(rows.values, rows.starts)};
-  if (parts.index) result.push_back(boolean_index(rows.carried[0], rows.starts));
+// The distinct elements or rows in order; which of all in order are the first of equal ones, and where those were.
+struct BySort {
+  Array distinct, starts;
+  std::optional<Array> positions;
+};
+
+BySort elements_by_sort(const Array& flat, bool positions, bool equal_nan) {
+  const InOrder all = in_order({.keys = {flat}, .positions = positions}, equal_nan);
+  BySort result{boolean_index(all.values, all.starts), all.starts, std::nullopt};
+  if (positions) result.positions = all.carried[0];
+  return result;
+}
+
+// How many columns of some rows are sorted at once: as many as a task can have of the fewest rows that it takes.
+int64_t columns_at_once(const Array& rows) {
+  constexpr int64_t kMost = 64, kCopies = 16;  // of a row in a task, with what is beside it
+  const int64_t bytes = std::min(rows.shape()[0], kLeastElements) * local::itemsize(rows.dtype());
+  const int64_t room = Runtime::current().plan_bytes();
+  return room == 0 ? kMost : std::clamp<int64_t>(room / (kCopies * bytes), 1, kMost);
+}
+
+// The distinct ones of many columns: rows whose positions are at `starts`, brought there some columns at a time.
+Array in_order_of(const Array& rows, const Array& positions, const Array& starts, int64_t at_once) {
+  const Array first = boolean_index(positions, starts).persist();
+  const Array chosen = boolean_index(rows, ordering::in_places(positions, starts)).persist();
+  const Array place = ordering::ordered({.keys = {first}, .keeps_keys = false, .positions = true}).carried[0].persist();
+  std::vector<Array> columns;
+  for (int64_t at = 0; at < rows.shape()[1]; at += at_once) {
+    const Array some = arrange::part(chosen, 1, at, std::min(at_once, rows.shape()[1] - at));
+    columns.push_back(ordering::in_places(place, some).persist());
+  }
+  return joined(columns, 1);
+}
+
+// In lexicographic order, NaN behind all numbers and equal to no other one. Columns are the keys of a sort. Of more
+// columns than are sorted at once, the first ones are replaced by the number of what they are among the distinct ones.
+BySort rows_by_sort(const Array& given, bool positions) {
+  const int64_t count = given.shape()[0], width = given.shape()[1], at_once = std::min(columns_at_once(given), width);
+  // Each column is read by itself.
+  const int64_t together =
+      std::clamp<int64_t>(most_on_every_rank() / (at_once * local::itemsize(given.dtype())), 1, count);
+  const Array rows = given.rechunk(Grid::regular(given.shape(), {together, at_once})).persist();
+  const bool is_wide = width > at_once;
+  int64_t first = 0;
+  std::optional<Array> number;
+  const auto keys_up_to = [&](int64_t last) {
+    std::vector<Array> keys;
+    for (int64_t i = last - 1; i >= first; --i) keys.push_back(reshape(arrange::part(rows, 1, i, 1), {count}));
+    if (number) keys.push_back(*number);
+    first = last;
+    return keys;
+  };
+  const auto starts_of = [&](const std::vector<Array>& keys, bool equal_nan) {
+    std::optional<Array> starts;
+    for (const Array& key : keys) {
+      const Array of_key(algo::starts_of_equals(key.node(), equal_nan));
+      starts = starts ? logical_or(*starts, of_key) : of_key;
+    }
+    return *starts;
+  };
+  while (width - first > at_once) {
+    const ordering::Ordered some = ordering::ordered({.keys = keys_up_to(first + at_once), .positions = true});
+    number = ordering::in_places(some.carried[0], cumsum(starts_of(some.keys, true)) - 1).persist();
+  }
+  ordering::Request request{.keys = keys_up_to(width), .positions = positions || is_wide};
+  const bool has_nan = is_wide && is_inexact(rows.dtype());
+  if (has_nan) request.carried = {any(isnan(rows), 1)};
+  const ordering::Ordered all = ordering::ordered(request);
+  std::vector<Array> wanted{starts_of(all.keys, /*equal_nan=*/is_wide)};
+  if (has_nan) wanted[0] = logical_or(wanted[0], all.carried[0]);
+  if (request.positions) wanted.push_back(all.carried.back());
+  if (!is_wide) wanted.insert(wanted.end(), all.keys.rbegin(), all.keys.rend());
+  const std::vector<Array> kept = persist(wanted);
+  BySort result{Array(), kept[0], std::nullopt};
+  if (request.positions) result.positions = kept[1];
+  if (is_wide) {
+    result.distinct = in_order_of(rows, *result.positions, result.starts, at_once);
+  } else {
+    std::vector<Array> columns;
+    for (size_t i = request.positions ? 2 : 1; i < kept.size(); ++i)
+      columns.push_back(with_axes(boolean_index(kept[i], result.starts), 1));
+    result.distinct = joined(columns, 1);
+  }
+  return result;
+}
+
+// The same of any number of elements, or rows of a 2-d array, by a sort. The parts in NumPy's order.
+std::vector<Array> unique_by_sort(const Array& x, const detail::UniqueParts& parts, bool equal_nan) {
+  const bool positions = parts.index || parts.inverse;
+  const BySort rows = x.ndim() > 1 ? rows_by_sort(x, positions) : elements_by_sort(x, positions, equal_nan);
+  std::vector<Array> result{rows.distinct};
+  if (parts.index) result.push_back(boolean_index(*rows.positions, rows.starts));
   if (parts.inverse) {
     const Array place = cumsum(rows.starts) - 1;
-    result.push_back(ordering::in_places(rows.carried[0], place));
+    result.push_back(ordering::in_places(*rows.positions, place));
   }
   if (parts.counts) {
     const Array first = flatnonzero(rows.starts).persist();
     const Array ends[] = {arrange::sliced(first, 0, local::Slice{1, std::nullopt, std::nullopt}),
-                          constant({1}, flat.size(), DType::int64)};
+                          constant({1}, x.shape()[0], DType::int64)};
     result.push_back(concatenate(ends, 0) - first);
   }
   return result;
@@ -144,30 +224,30 @@ std::vector<Array> detail::unique(const Array& ar, const UniqueParts& parts, std
   if (ar.size() == 0) return unique_of_nothing(ar, parts, axis, equal_nan);
   const bool rows = axis && ar.ndim() > 1;
   const Array moved = rows ? moveaxis(ar, along, 0) : ar;
-  const Array lines = rows ? with_whole_axis(reshape(moved, {moved.shape()[0], -1}), 1) : ravel(ar);
+  const Array all = rows ? reshape(moved, {moved.shape()[0], -1}) : ravel(ar);
   algo::DistinctWanted wanted{parts.index, parts.counts, equal_nan && !rows};
   // Their positions tell elements apart that equal nothing.
   const bool by_position = parts.inverse && !wanted.equal_nan && is_inexact(ar.dtype());
   wanted.index = wanted.index || by_position;
-  const int64_t most = most_distinct(ar.dtype(), rows ? lines.shape()[1] : 1, wanted);
-  const Array flat = in_chunks_of(lines, most);
-  const std::vector<Array> found = distinct_of(flat, wanted, most);
+  const int64_t most = most_distinct(ar.dtype(), rows ? all.shape()[1] : 1, wanted);
+  const Array flat = most == 0 ? all : in_chunks_of(rows ? with_whole_axis(all, 1) : all, most);
+  const std::vector<Array> found = most == 0 ? std::vector<Array>{} : distinct_of(flat, wanted, most);
+  const auto as_slices = [&](const Array& distinct) {
+    Dims shape = moved.shape();
+    shape[0] = distinct.shape()[0];
+    return moveaxis(reshape(distinct, shape), 0, along);
+  };
   std::vector<Array> result;
   if (found.empty()) {
-    result = unique_by_sort(flat, parts, wanted.equal_nan);
+    result = unique_by_sort(rows ? all : flat, parts, wanted.equal_nan);
+    if (rows) result[0] = as_slices(result[0]);
     if (parts.inverse && !axis) {
       Array& inverse = result[parts.index ? 2 : 1];
       inverse = reshape(inverse, ar.shape());
     }
     return result;
   }
-  if (rows) {
-    Dims shape = moved.shape();
-    shape[0] = found[0].shape()[0];
-    result.push_back(moveaxis(reshape(found[0], shape), 0, along));
-  } else {
-    result.push_back(found[0]);
-  }
+  result.push_back(rows ? as_slices(found[0]) : found[0]);
   if (parts.index) result.push_back(found[1]);
   if (parts.inverse) {
     const Array places(algo::places_of(flat.node(), found[0].node(), by_position ? found[1].node() : expr::NodePtr()));

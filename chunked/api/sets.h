@@ -2,8 +2,8 @@
 //
 // All compute at the call: collective, blocking. Every chunk's distinct elements are merged along a tree, in one read;
 // the array itself is never sorted or moved. Where what is distinct does not fit into the budget of one rank, at about
-// a hundred bytes for each number, the array is sorted instead (sorting.h), whatever its length; distinct rows have to
-// fit: NotSupported, with both numbers, where they do not. Results are kept as one chunk, or cut as new arrays are.
+// a hundred bytes for each number, the array is sorted instead (sorting.h), whatever its length; slices are sorted by
+// at most 64 numbers of each at a time, so none has to fit a task. Results are kept as one chunk, or cut as new arrays.
 // Where `equal_nan`, all NaN count as one element. Of equal elements the first one stands for all.
 #pragma once
 
