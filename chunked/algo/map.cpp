@@ -100,6 +100,7 @@ class Map final : public Chunkwise {
 
   std::optional<int> selects_along() const override { return spec_.selects_along; }
   bool calls_program() const override { return spec_.calls_program; }
+  bool reads_sorted() const override { return spec_.reads_sorted; }
   void needs(const op::Call& call, int64_t chunk, std::vector<op::Need>& needs) const override;
   int64_t scratch_bytes(const op::Call& call, int64_t chunk) const override;
 
@@ -324,8 +325,10 @@ int64_t Map::function_bytes(const op::Call& call, int64_t chunk, std::span<const
     int64_t elements = 0;
     for (const op::ArraySpec& box : boxes) elements += local::element_count(box.shape);
     for (const op::ArraySpec& output : call.outputs) elements += output.grid.chunk_elements(chunk);
-    const int64_t taken = spec_.by_trial ? op::tried_peak_bytes(function, boxes, result_bytes, chunk_policy().device)
-                                         : op::function_peak_bytes(boxes, result_bytes, chunk_policy().device);
+    const local::DeviceKind device = chunk_policy().device;
+    const int64_t libraries = spec_.calls_program ? op::library_bytes(device) : 0;
+    const int64_t taken = spec_.by_trial ? op::tried_peak_bytes(function, boxes, result_bytes, device)
+                                         : op::function_peak_bytes(boxes, result_bytes) + libraries;
     const int64_t beside = spec_.into ? std::max<int64_t>(taken - result_bytes, 0) : taken;
     known->second = local::rounded_allocation(beside + elements * spec_.bytes_per_element);
   }

@@ -50,6 +50,7 @@ struct MapSpec {
   bool may_be_cut = false;
   std::optional<int> selects_along = {};  // as Operator's
   bool calls_program = false;             // the same
+  bool reads_sorted = false;              // the same
   // Instead of `function`: writes the chunks of the outputs itself, so that large ones are not copied.
   std::function<void(std::span<const local::NdArray>, const ChunkPlace&, std::span<const local::NdArray> outputs)>
       into = nullptr;

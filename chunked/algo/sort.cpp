@@ -189,6 +189,7 @@ SortedChunks sorted_chunks(const char* name, const SortedColumns& columns, const
   if (step.stride > 0)
     for (const NodePtr& key : columns.keys) spec.outputs.push_back(spec_like(key, sampled(cuts, step.stride)));
   spec.by_trial = true;
+  spec.reads_sorted = step.stretches != nullptr;
   if (is_one_key(all.size(), keys, step)) {
     spec.into = [step](std::span<const NdArray> arrays, const ChunkPlace& place, std::span<const NdArray> outputs) {
       const NdArray key = sorted_key(arrays[0], step, place.chunk, outputs[0]);

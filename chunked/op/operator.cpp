@@ -99,18 +99,22 @@ int64_t estimated_peak_bytes(int64_t bytes) {
 
 int64_t element_task_bytes(int64_t bytes) { return bytes + estimated_peak_bytes(bytes) - estimated_peak_bytes(0); }
 
-int64_t function_peak_bytes(std::span<const ArraySpec> arguments, int64_t result_bytes, local::DeviceKind kind) {
+int64_t library_bytes(local::DeviceKind kind) {
   constexpr int64_t kLibraries = 4 << 20;  // cuBLAS has 1 MiB for products of any size
+  return kind == local::DeviceKind::cuda ? kLibraries : 0;
+}
+
+int64_t function_peak_bytes(std::span<const ArraySpec> arguments, int64_t result_bytes) {
   int64_t bytes = result_bytes;
   for (const ArraySpec& argument : arguments) bytes += argument.bytes();
-  return estimated_peak_bytes(bytes) + (kind == local::DeviceKind::cuda ? kLibraries : 0);
+  return estimated_peak_bytes(bytes);
 }
 
 int64_t local_peak_bytes(const Operator& op, const Call& call, const local::Device& device) {
   if (const std::optional<int64_t> stated = op.local_bytes(call, device)) return *stated;
   int64_t result_bytes = 0;
   for (const ArraySpec& output : call.outputs) result_bytes += output.bytes();
-  return function_peak_bytes(call.arguments, result_bytes, device.kind);
+  return function_peak_bytes(call.arguments, result_bytes) + (op.calls_program() ? library_bytes(device.kind) : 0);
 }
 
 }  // namespace quarry::op

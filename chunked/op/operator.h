@@ -130,6 +130,8 @@ class Operator {
   virtual std::vector<NdArray> made_chunk(const Call& call, int64_t chunk, std::span<const NdArray> pieces) const;
   // Whether its tasks call functions of the program, which may take any time.
   virtual bool calls_program() const { return false; }
+  // Whether its functions read stretches of rows that ascend, and may fail for others: of what it is measured with too.
+  virtual bool reads_sorted() const { return false; }
   // Whether it only moves bytes, and so takes data of files in any byte order.
   virtual bool copies() const { return false; }
   // Set where the result is what argument 1, a mask as long as this axis, selects of argument 0, and every chunk of
@@ -148,12 +150,14 @@ void assign_results(const std::vector<NdArray>& results, std::span<const NdArray
 std::vector<NdArray> taken_results(std::vector<NdArray> results, const Call& call, int64_t chunk);
 
 // What a task that calls local_into() reserves beside arguments and outputs: what the operator states, else
-// function_peak_bytes() of local().
+// function_peak_bytes() of local(), and library_bytes() where that calls the program.
 int64_t local_peak_bytes(const Operator& op, const Call& call, const local::Device& device);
 // The bytes that a function of local arrays takes at most at once, results included, for arguments of these shapes and
-// dtypes and results of so many bytes: an estimate, on a GPU with what its libraries take for small matrices.
+// dtypes and results of so many bytes: an estimate.
 using LocalFunction = std::function<std::vector<NdArray>(std::span<const NdArray>)>;
-int64_t function_peak_bytes(std::span<const ArraySpec> arguments, int64_t result_bytes, local::DeviceKind kind);
+int64_t function_peak_bytes(std::span<const ArraySpec> arguments, int64_t result_bytes);
+// What a GPU's libraries take beside for matrices of any size: for functions that may call them.
+int64_t library_bytes(local::DeviceKind kind);
 // The estimate, for arrays of so many bytes together.
 int64_t estimated_peak_bytes(int64_t bytes);
 // What a task takes for each of many elements, whose arguments and results have so many bytes: these and the estimate.

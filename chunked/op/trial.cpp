@@ -19,7 +19,7 @@ int64_t tried_peak_bytes(const LocalFunction& function, std::span<const ArraySpe
   } catch (const local::NeedsValue&) {
   } catch (const local::DeviceError&) {  // its libraries are not here
   }
-  return function_peak_bytes(arguments, result_bytes, kind);
+  return function_peak_bytes(arguments, result_bytes) + library_bytes(kind);
 }
 
 }  // namespace quarry::op

@@ -27,6 +27,7 @@
 #include "quarry/local/memory/memory_resource.h"
 #include "quarry/local/ndarray/ndarray.h"
 #include "quarry/local/ops/products/products.h"
+#include "quarry/local/ops/sorting/sorting.h"
 #include "quarry/local/program/disk_cache.h"
 #include "quarry/local/program/engine.h"
 
@@ -39,13 +40,21 @@ using local::NdArray;
 using plan::Work;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kElements = 1 << 14;        // of a program: what a core's cache holds
-constexpr int64_t kFileBytes = 32 << 20;      // read and written
-constexpr double kCallElements = 250'000;     // of an operator, at most
-constexpr double kCubicElements = 768 * 768;  // of a matrix: smaller ones take longer for an operation
-constexpr int64_t kProductSize = 384;
-constexpr double kLongEnough = 1e-3;  // seconds of the repeats together
-constexpr double kTooLong = 0.1;      // of a first call, to be made again
+constexpr int64_t kFileBytes = 32 << 20;  // read and written
+constexpr double kLongEnough = 1e-3;      // seconds of the repeats together
+constexpr double kTooLong = 0.1;          // of a first call, to be made again
+
+// What is measured: smaller matrices take longer for an operation.
+struct Sizes {
+  int64_t elements = 1 << 14;         // of a program: what a core's cache holds
+  double call_elements = 250'000;     // of an operator, at most
+  double cubic_elements = 768 * 768;  // of a matrix
+  int64_t product = 384;
+};
+// Starting work takes a GPU longer than the work of a core's sizes.
+constexpr Sizes kOfGpu{1 << 22, 4e6, 2048 * 2048, 2048};
+bool is_on_gpu() { return local::current_context().device.kind == local::DeviceKind::cuda; }
+Sizes sizes() { return is_on_gpu() ? kOfGpu : Sizes{}; }
 
 // Of the calling thread's processor.
 double processor_seconds() {
@@ -71,7 +80,7 @@ double seconds_of_call(const std::function<void()>& call, double (*clock)() = wo
     call();
     const double seconds = clock() - begin;
     all += seconds;
-    if (i == 0 && seconds > kTooLong) return seconds;
+    if (i == 0 && seconds > kTooLong && !is_on_gpu()) return seconds;  // a GPU's first call compiles
     if (i > 0) best = i == 1 ? seconds : std::min(best, seconds);
   }
   return best;
@@ -107,7 +116,7 @@ void wait() { local::current_context().stream->synchronize(); }
 
 double seconds_of_program(const local::Program& program, const std::vector<DType>& inputs,
                           const std::vector<DType>& results, bool reduces) {
-  const Dims shape{kElements};
+  const Dims shape{sizes().elements};
   std::vector<NdArray> arrays;
   local::Launch launch;
   launch.shape = shape;
@@ -152,7 +161,7 @@ double measure_ufunc(const Work& work) {
   program.output(casts ? program.cast(args[0], value.dtype) : program.apply(value.op, args, forced));
   if (program.dtype(program.outputs()[0]) != value.dtype)  // a loop that its arguments alone do not name
     throw local::NotSupported("the loop is another one");
-  return seconds_of_program(program, dtypes, {value.dtype}, /*reduces=*/false) / kElements;
+  return seconds_of_program(program, dtypes, {value.dtype}, /*reduces=*/false) / static_cast<double>(sizes().elements);
 }
 
 double measure_reduction(const Work& work) {
@@ -162,7 +171,7 @@ double measure_reduction(const Work& work) {
   if (local::info(reduction).has_position) args.push_back(program.index(0));
   program.reduce(reduction, args, work.dtype);
   return seconds_of_program(program, {work.dtype}, local::state_dtypes(reduction, work.dtype), /*reduces=*/true) /
-         kElements;
+         static_cast<double>(sizes().elements);
 }
 
 // Chunk 0 of an operator whose functions are made for the sizes of its chunks.
@@ -186,7 +195,10 @@ std::optional<double> measure_chunk(const plan::Applied& applied) {
   const double units = plan::units_of_call(applied.op->name(), part);
   if (elements > kMostElements || units <= 0) return std::nullopt;
   std::vector<NdArray> pieces, outputs;
-  for (const op::ArraySpec& spec : part.arguments) pieces.push_back(sample(spec.shape, spec.dtype));
+  for (const op::ArraySpec& spec : part.arguments) {
+    const NdArray piece = sample(spec.shape, spec.dtype);
+    pieces.push_back(applied.op->reads_sorted() ? local::ops::sort(piece, 0) : piece);
+  }
   for (const op::ArraySpec& spec : part.outputs) outputs.emplace_back(spec.shape, spec.dtype);
   const double seconds = seconds_of_call([&] {
     applied.op->make_chunk(call, /*chunk=*/0, pieces, outputs);
@@ -203,7 +215,7 @@ std::optional<double> measure_call(const Work& work) {
   for (const op::ArraySpec& spec : call.arguments)
     elements = std::max(elements, static_cast<double>(local::element_count(spec.shape)));
   const bool cubic = plan::is_cubic(work.applied->op->name());
-  const double most = cubic ? kCubicElements : kCallElements;
+  const double most = cubic ? sizes().cubic_elements : sizes().call_elements;
   // Axes of one extent stay so; the others shrink alike, from the longest.
   while (elements > most) {
     int64_t longest = 1;
@@ -233,13 +245,14 @@ std::optional<double> measure_call(const Work& work) {
 }
 
 double measure_product(const Work& work) {
-  const Dims shape{kProductSize, kProductSize};
+  const int64_t n = sizes().product;
+  const Dims shape{n, n};
   const NdArray a = sample(shape, work.dtype), b = sample(shape, work.dtype);
   const double seconds = seconds_of_call([&] {
     const NdArray c = local::ops::matmul(a, b);
     wait();
   });
-  return seconds / (static_cast<double>(kProductSize) * kProductSize * kProductSize);
+  return seconds / std::pow(static_cast<double>(n), 3);
 }
 
 double measure_copy() {
@@ -352,7 +365,7 @@ std::string entry_name(const Runtime& runtime) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   const local::Device device = runtime.device();
-  constexpr int kForm = 3;  // of the measurements: those of others do not count
+  constexpr int kForm = 4;  // of the measurements: those of others do not count
   return "rates-" + local::content_name(fmt::format("{} {} {} {} {}", kForm, host.data(), local::name(device.kind),
                                                     device.index, std::thread::hardware_concurrency()));
 }

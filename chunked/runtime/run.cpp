@@ -528,14 +528,15 @@ int64_t received_bytes(const Lowered& lowered, const std::function<bool(int owne
 }
 
 PlanSummary summary_of(const Nodes& nodes, bool write, bool timed) {
-  constexpr double kMeasuring = 0.25;  // seconds
   Runtime& runtime = Runtime::current();
+  // Seconds: a GPU's libraries take some until they have begun.
+  const double measuring = runtime.device().kind == local::DeviceKind::cuda ? 3 : 0.25;
   const plan::Plan plan = make_plan(nodes);
   comm::agree(runtime.communicator(), nullptr, {"explain", plan.hash, [&plan] { return title_of(plan); }});
   plan::Rates rates;
   if (timed) {
     rates = known_rates(runtime);
-    measure_rates(rates, plan.stages, runtime, kMeasuring);
+    measure_rates(rates, plan.stages, runtime, measuring);
   }
   const std::vector<Sink> sinks = sinks_of(plan, write ? Sink::Kind::write : Sink::Kind::persist);
   LoweringContext context = lowering_context(runtime, /*runs=*/false);
