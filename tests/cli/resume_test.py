@@ -15,7 +15,7 @@ import h5py
 from support import QUARRY, TIMEOUT, CliTest, main, np
 
 FAULTY_WRITES = pathlib.Path(QUARRY).parent.parent / "lib" / "libquarry_faulty_writes.so"
-KILLS = int(os.environ.get("KILLS", "3"))  # per case
+KILLS = int(os.environ.get("KILLS", "2"))  # per case
 COLUMNS = 512
 # Generated numbers and what is read, each row beside the means of all: results of reductions go to all ranks.
 EXPRESSION = "(random.normal(size=(12000, 512)) * x - mean(x, axis=0)) / (1 + std(x * x, axis=0))"

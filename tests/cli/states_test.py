@@ -8,7 +8,7 @@ import time
 
 from support import TIMEOUT, CliTest, h5py, main, np
 
-KILLS = int(os.environ.get("KILLS", "2"))  # per command
+KILLS = int(os.environ.get("KILLS", "1"))  # per command
 SIZE = 1200
 RANDOM = np.random.default_rng(7)
 A = RANDOM.standard_normal((SIZE, SIZE))

@@ -6,7 +6,7 @@ import time
 
 from support import TIMEOUT, CliTest, h5py, main, np
 
-KILLS = int(os.environ.get("KILLS", "2"))  # per command
+KILLS = int(os.environ.get("KILLS", "1"))  # per command
 RANDOM = np.random.default_rng(11)
 SIZE = 400
 A = RANDOM.standard_normal((SIZE, SIZE))
