@@ -85,6 +85,7 @@ struct SavedSteps::Impl {
   double last_seconds = 0;
   bool is_over = false;
   bool is_of_other_run = false;  // what is there
+  bool is_full = false;          // a host value is too large to be kept, and no later step can be saved
 
   explicit Impl(std::string output) : file(std::move(output)) { find(); }
 
@@ -255,6 +256,10 @@ void SavedSteps::Impl::add(int64_t step, io::JobDescription description, const R
     result.dtype = computed[i]->dtype();
     result.chunks = chunks_of(computed[i]->grid());
     if (i >= to_host) continue;
+    constexpr int64_t kPart = 16;  // of the budget
+    const int64_t bytes = local::element_count(computed[i]->grid().shape()) * local::itemsize(result.dtype);
+    is_full = is_full || bytes > runtime.plan_bytes() / kPart;
+    if (is_full) continue;
     const NdArray value = exec::host_value(*computed[i]);
     result.value.emplace(static_cast<const char*>(value.raw()), static_cast<size_t>(value.nbytes()));
   }
@@ -263,6 +268,7 @@ void SavedSteps::Impl::add(int64_t step, io::JobDescription description, const R
 }
 
 bool SavedSteps::Impl::is_due() {
+  if (is_full) return false;
   const double seconds = std::chrono::duration<double>(Clock::now() - last).count();
   const bool is_time = every == 0 || seconds >= std::max(every, last_seconds);
   std::array<int64_t, 1> due{communicator.rank() == 0 && is_time ? 1 : 0};

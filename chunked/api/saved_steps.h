@@ -15,9 +15,10 @@ namespace quarry {
 // While it is there, every computation of the current Runtime but store() (persist(), to_host(), and what functions
 // such as sort() and eigh() compute at the call) is a step, and saves states within itself, as store() with `resume`
 // does. Behind a step, at the earliest `--save-every` seconds (QUARRY_SAVE_EVERY) after the last time and as long as
-// that took, what the program still has of its steps' results is written to NAME.partial.steps. A later run of the same
-// program finds it and computes none of these steps: results have the same bits, on any number of ranks. So steps have
-// to be the same in every run, and in the same order. One at a time.
+// that took, what the program still has of its steps' results is written to NAME.partial.steps. A later run of the
+// same program finds it and computes none of these steps: results have the same bits, on any number of ranks. So
+// steps have to be the same in every run, and in the same order. Behind a value in host memory of more than a
+// sixteenth of the budget no further step is saved. One at a time.
 class SavedSteps {
  public:
   // `file`: the output. Collective. Throws InvalidArgument where there is another one, and for formats that no run can

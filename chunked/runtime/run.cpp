@@ -679,6 +679,8 @@ std::vector<std::shared_ptr<StoredArray>> planned_results(const Nodes& nodes, si
   Runtime& runtime = Runtime::current();
   const Ownership& owners = runtime.internals().owners;
   const plan::Plan plan = make_plan(nodes);
+  check_host_values(std::span(nodes).first(to_host), HostValues::needed,
+                    {"plan", plan.hash, [&plan] { return title_of(plan); }});
   std::vector<std::shared_ptr<StoredArray>> results;
   for (const plan::ArrayRef& result : plan.results) {
     const plan::Stage::Output& output = output_of(plan, result);

@@ -233,6 +233,17 @@ TEST_P(SavedStepsOn, DamagedOnesAreNamedAndTheOnesBeforeAreUsed) {
   EXPECT_TRUE(same_bits(results().x, expected.x));
 }
 
+TEST_P(SavedStepsOn, NoneIsSavedBehindALargeHostValue) {
+  SavedSteps saved(output());
+  const Array kept = ones({10}).persist();
+  EXPECT_EQ(count("calls."), 1);
+  EXPECT_EQ(arange(3'000'000).to_host().size(), 3'000'000);
+  static_cast<void>((kept + 1).persist());
+  EXPECT_EQ(count("calls."), 1);
+  EXPECT_EQ(io::saved_calls(io::find_saved_calls(output())[0]).calls.size(), 1u);
+  saved.discard();
+}
+
 TEST_P(SavedStepsOn, AreOfOneOutputAtATime) {
   SavedSteps saved(output());
   expect_refused([&] { const SavedSteps other(output() + ".h5"); }, "those of another output are");
