@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import re
 import signal
 import time
@@ -174,23 +173,8 @@ class Resumed(CliTest):
             name = "read.h5"
         return {key: self.read(name, key).tobytes() for key in self.keys(name)}
 
-    def leftovers(self):
-        return sorted(p.name for p in self.dir.iterdir() if ".partial" in p.name)
-
-    def steps(self):
-        """How many earlier runs have saved."""
-        tables = (self.dir / "o.h5.partial.steps").glob("calls.*")
-        return max((int(p.name.split(".")[1]) for p in tables if not p.name.endswith(".new")), default=0)
-
     def states(self):
         return sorted(p.parent.name for p in self.dir.glob("**/*.states/table.*"))
-
-    def fails_at_write(self, number, arguments, ranks=0):
-        """Ends with an error in its write task of that number: those that save states are such. Whether it has so many."""
-        result = self.run_quarry(*arguments, ranks=ranks, env={"QUARRY_FAULT_TASK": f"throw,write,end,{number}"})
-        if result.status != 0:
-            self.assertIn("a fault that a test asked for", result.err)
-        return result.status != 0
 
     def test_stopped_in_every_pass(self):
         """A wide matrix by its small side."""
@@ -211,7 +195,7 @@ class Resumed(CliTest):
                 for ranks, then in [(0, 3), (2, 0)] if number in (20, 130) else [(0, 0)]:
                     stopped = self.fails_at_write(number // max(ranks, 1) + 1, self.resumable(**options), ranks)
                     self.assertTrue(stopped, (data, ranks, number))
-                    steps = self.steps()
+                    steps = self.saved_steps()
                     seen.add(steps)
                     has_any = steps or self.states()
                     self.ok(*self.resumable("--stats", "s.json", **options), ranks=then)
@@ -231,7 +215,7 @@ class Resumed(CliTest):
         self.ok(*self.words(output="whole.h5"))
         process = self.start(*self.resumable())
         end = time.time() + TIMEOUT
-        while not self.steps() and process.poll() is None and time.time() < end:
+        while not self.saved_steps() and process.poll() is None and time.time() < end:
             time.sleep(0.002)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=TIMEOUT)
@@ -248,7 +232,7 @@ class Resumed(CliTest):
             (300, [("the chunks in the file of /components", self.resumable("--out-chunks", "100,3")), ("the expression of step 1's result 1", self.resumable(chunks="400,48"))]),
         ]:
             self.assertTrue(self.fails_at_write(number, self.resumable()))
-            before = self.steps(), self.states()
+            before = self.saved_steps(), self.states()
             for pattern, arguments in cases:
                 result = self.run_quarry(*arguments)
                 self.assertNotEqual(result.status, 0)
@@ -256,7 +240,7 @@ class Resumed(CliTest):
             os.utime(self.path("m.h5"), ns=(number, number))
             result = self.run_quarry(*self.resumable())
             self.assertRegex(result.errors()[0], "input m.h5:/x is .* bytes changed at")
-            self.assertEqual((self.steps(), self.states()), before)
+            self.assertEqual((self.saved_steps(), self.states()), before)
             # A run that begins anew takes them away.
             self.ok(*self.words())
             self.assertEqual(self.leftovers(), [])

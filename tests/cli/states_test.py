@@ -1,12 +1,11 @@
 """Factorisations, solvers and reductions that end too early go on from a saved state, on any number of ranks, with the same bits."""
 
 import os
-import random
 import shutil
 import signal
 import time
 
-from support import TIMEOUT, CliTest, h5py, main, np
+from support import TIMEOUT, CliTest, main, np
 
 KILLS = int(os.environ.get("KILLS", "1"))  # per command
 SIZE = 1200
@@ -37,13 +36,6 @@ class States(CliTest):
     def resumable(self, name, *more, every=0):
         return self.words(name, "--resume", "--save-every", every, *more)
 
-    def bits(self, name="o.h5"):
-        with h5py.File(self.path(name)) as file:
-            return {key: file[key][()].tobytes() for key in sorted(file)}
-
-    def leftovers(self):
-        return sorted(p.name for p in self.dir.iterdir() if p.name.startswith("o.h5."))
-
     def states(self):
         folder = self.dir / "o.h5.partial.states"
         return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
@@ -53,11 +45,10 @@ class States(CliTest):
         return sorted(tuple(int(n) for n in name.split(".")[1:]) for name in self.states() if name.startswith("table.") and not name.endswith(".new"))
 
     def fails_at_write(self, number, arguments, ranks=0):
-        """A run that fails at the end of its write task of that number: those that save states are such."""
-        result = self.run_quarry(*arguments, ranks=ranks, env={"QUARRY_FAULT_TASK": f"throw,write,end,{number}"})
-        if result.status != 0:
-            self.assertIn("o.h5.partial.job", self.leftovers(), result.err)
-        return result.status != 0
+        fails = super().fails_at_write(number, arguments, ranks)
+        if fails:
+            self.assertIn("o.h5.partial.job", self.leftovers())
+        return fails
 
     def test_resumed_by_ranks_that_pass_tiles_on(self):
         for name in ["cholesky", "solve", "qr"]:

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from support import TIMEOUT, CliTest, h5py, main, np
+from support import TIMEOUT, CliTest, main, np
 
 KILLS = int(os.environ.get("KILLS", "1"))  # per command
 RANDOM = np.random.default_rng(11)
@@ -33,25 +33,6 @@ class Steps(CliTest):
     def resumable(self, name, *more, every=0):
         return self.words(name, "--resume", "--save-every", every, *more)
 
-    def bits(self, name="o.h5"):
-        with h5py.File(self.path(name)) as file:
-            return {key: file[key][()].tobytes() for key in sorted(file)}
-
-    def leftovers(self):
-        return sorted(p.name for p in self.dir.iterdir() if p.name.startswith("o.h5."))
-
-    def steps(self):
-        """How many are saved."""
-        folder = self.dir / "o.h5.partial.steps"
-        numbers = [int(p.name.split(".")[1]) for p in folder.glob("calls.*") if not p.name.endswith(".new")] if folder.exists() else []
-        return max(numbers, default=0)
-
-    def fails_at_write(self, number, arguments, ranks=0):
-        result = self.run_quarry(*arguments, ranks=ranks, env={"QUARRY_FAULT_TASK": f"throw,write,end,{number}"})
-        if result.status != 0:
-            self.assertIn("a fault that a test asked for", result.err)
-        return result.status != 0
-
     def has_states(self):
         return any(self.dir.glob("o.h5.partial.steps/*.states"))
 
@@ -66,7 +47,7 @@ class Steps(CliTest):
         for number, ranks, then in rounds:
             os.remove(self.path("o.h5"))
             self.assertTrue(self.fails_at_write(number, self.resumable(name), ranks), f"{name} {number}")
-            had.append(self.steps())
+            had.append(self.saved_steps())
             is_saved = had[-1] > 0 or self.has_states()
             result = self.run_quarry(*self.resumable(name, "--stats", "s.json"), ranks=then)
             self.assertEqual(result.status, 0, f"{name} {number} {ranks} {then}: {result.err}")
@@ -103,7 +84,7 @@ class Steps(CliTest):
         self.ok(*self.words("eigh", output="whole.h5"))
         process = self.start(*self.resumable("eigh"))
         end = time.time() + TIMEOUT
-        while self.steps() < 3 and process.poll() is None and time.time() < end:
+        while self.saved_steps() < 3 and process.poll() is None and time.time() < end:
             time.sleep(0.002)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=TIMEOUT)
@@ -114,12 +95,12 @@ class Steps(CliTest):
 
     def test_other_runs_are_refused_by_name(self):
         self.assertTrue(self.fails_at_write(20, self.resumable("sort")))
-        had = self.steps()
+        had = self.saved_steps()
         self.assertGreater(had, 0)
         self.fails(2, "of another run: the (shape|expression) of step 1's result 1", *self.resumable("sort", "--descending"))
         os.utime(self.path("m.h5"), ns=(1, 1))
         self.fails(2, "input m.h5:/v is .* bytes changed at", *self.resumable("sort"))
-        self.assertEqual(self.steps(), had)
+        self.assertEqual(self.saved_steps(), had)
         self.ok(*self.words("sort"))  # one that begins anew takes them away
         self.assertEqual(self.leftovers(), [])
 
@@ -127,7 +108,7 @@ class Steps(CliTest):
         process = self.start(*self.resumable("eigh", every=1000))
         seen = 0
         while process.poll() is None:
-            seen = max(seen, self.steps())
+            seen = max(seen, self.saved_steps())
             time.sleep(0.002)
         self.output_of(process)
         self.assertEqual(seen, 0)

@@ -97,6 +97,26 @@ class CliTest(unittest.TestCase):
         time.sleep(seconds)
         self.assert_runs(process)
 
+    def bits(self, name="o.h5"):
+        with h5py.File(self.path(name)) as file:
+            return {key: file[key][()].tobytes() for key in sorted(file)}
+
+    def leftovers(self):
+        """What runs that ended early have left beside outputs."""
+        return sorted(p.name for p in self.dir.iterdir() if ".partial" in p.name or p.name.startswith("o.h5."))
+
+    def saved_steps(self):
+        """How many are saved for o.h5."""
+        tables = (self.dir / "o.h5.partial.steps").glob("calls.*")
+        return max((int(p.name.split(".")[1]) for p in tables if not p.name.endswith(".new")), default=0)
+
+    def fails_at_write(self, number, arguments, ranks=0):
+        """Ends with an error in its write task of that number: those that save states are such. Whether it has so many."""
+        result = self.run_quarry(*arguments, ranks=ranks, env={"QUARRY_FAULT_TASK": f"throw,write,end,{number}"})
+        if result.status != 0:
+            self.assertIn("a fault that a test asked for", result.err)
+        return result.status != 0
+
     def kill_one(self, process, ranks, seconds):
         """Kills the process, or one of its ranks, so many seconds after all have begun, unless it has ended. No rank is killed earlier: Open MPI's launcher sometimes waits for ever (in PMIx_server_finalize) when one dies within MPI_Init."""
         while (line := process.stderr.readline()) and not re.match(r"quarry: \d+ ranks? ?", line):
@@ -123,7 +143,7 @@ class CliTest(unittest.TestCase):
                     break
             self.ok(*arguments, *(["--overwrite"] if path.exists() else []), ranks=random.choice([0, 2, 3]))
             self.assertTrue(bits(output) == expected, arguments)
-            self.assertEqual([p.name for p in self.dir.iterdir() if ".partial" in p.name], [])
+            self.assertEqual(self.leftovers(), [])
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def assert_runs(self, process):
