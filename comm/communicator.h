@@ -194,6 +194,18 @@ void agree(Communicator& communicator, const std::exception_ptr& mine, const Cal
 // Bytes that every rank can tell the others in agree(). 0 where they are many: what all tell all has to be short then.
 size_t note_bytes(const Communicator& communicator);
 
+// What rank 0 does for all, as looking at what is on the disk; its error is everyone's. Collective, blocking.
+template <class Part>
+void on_rank_0(Communicator& communicator, const Call& call, Part part) {
+  std::exception_ptr error;
+  try {
+    if (communicator.rank() == 0) part();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  agree(communicator, error, call);
+}
+
 // Runs a part between collective calls that may fail on this rank alone: the others, which wait for it, get its error.
 template <class Part>
 decltype(auto) alone(Communicator& communicator, Part part) {

@@ -185,15 +185,7 @@ void Job::step(const std::string& name) {
 }
 
 void Job::on_root(const std::function<void()>& check) {
-  std::exception_ptr error;
-  if (root_) {
-    try {
-      check();
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(runtime_->communicator(), error, {"rank 0"});
+  comm::on_rank_0(runtime_->communicator(), {"rank 0"}, [&] { check(); });
 }
 
 namespace {

@@ -217,16 +217,7 @@ std::string plan_svg(std::span<const Array> arrays) {
 
 void visualize(std::span<const Array> arrays, const std::string& file) {
   const std::string drawing = plan_svg(arrays);
-  const Runtime& runtime = Runtime::current();
-  std::exception_ptr error;
-  if (runtime.rank() == 0) {
-    try {
-      io::write_file(file, drawing);
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(Runtime::current().communicator(), error, {"visualize"});
+  comm::on_rank_0(Runtime::current().communicator(), {"visualize"}, [&] { io::write_file(file, drawing); });
 }
 void visualize(const Array& array, const std::string& file) { visualize(std::span<const Array>(&array, 1), file); }
 

@@ -80,16 +80,10 @@ Opened opened(const std::string& file, const std::string& object) {
   comm::Communicator& communicator = Runtime::current().communicator();
   std::shared_ptr<io::Dataset> dataset;
   std::string layout;
-  std::exception_ptr error;
-  if (communicator.rank() == 0) {
-    try {
-      dataset = io::Dataset::open(file, object);
-      if (communicator.size() > 1) layout = dataset->serialize();
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(communicator, error, call_of(file, object));
+  comm::on_rank_0(communicator, call_of(file, object), [&] {
+    dataset = io::Dataset::open(file, object);
+    if (communicator.size() > 1) layout = dataset->serialize();
+  });
   layout = communicator.broadcast_string(layout, 0);
   if (!dataset) dataset = io::Dataset::deserialize(layout);
   return {Array(expr::source(dataset)), dataset->info()};
@@ -101,16 +95,9 @@ Opened opened(const std::string& pattern, const std::string& object, int64_t axi
   std::vector<std::string> files;
   // Every rank opens each so many-th file.
   std::vector<std::string> mine;
-  std::exception_ptr error;
-  if (rank == 0) {
-    try {
-      files = matching(pattern);
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(communicator, error, call_of(pattern, object));
+  comm::on_rank_0(communicator, call_of(pattern, object), [&] { files = matching(pattern); });
   files = separated(communicator.broadcast_string(joined(files), 0));
+  std::exception_ptr error;
   try {
     for (size_t i = rank; i < files.size(); i += ranks)
       mine.push_back(io::Dataset::open(files[i], object)->serialize());

@@ -6,8 +6,8 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -98,16 +98,9 @@ struct SavedSteps::Impl {
   }
 
  private:
-  // Runs `what` on rank 0; its error is everyone's.
   template <class What>
   void on_rank_0(What what) {
-    std::exception_ptr error;
-    try {
-      if (communicator.rank() == 0) what();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    comm::agree(communicator, error, {"SavedSteps", std::hash<std::string>()(file)});
+    comm::on_rank_0(communicator, {"SavedSteps", std::hash<std::string>()(file)}, what);
   }
   // By rank 0, where there is something `before`.
   void check_same(const std::optional<io::JobDescription>& before, const io::JobDescription& now) {

@@ -39,18 +39,11 @@ using local::IoError;
 
 // What rank 0 finds out, on every rank. Throws on all where it throws.
 template <class F>
-std::string on_rank_0(const char* function, const std::string& what, const F& find) {
+std::string found_on_rank_0(const char* function, const std::string& what, const F& find) {
   comm::Communicator& communicator = Runtime::current().communicator();
   std::string found;
-  std::exception_ptr error;
-  if (communicator.rank() == 0) {
-    try {
-      found = find();
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(communicator, error, {function, std::hash<std::string>()(what), [what] { return what; }});
+  comm::on_rank_0(communicator, {function, std::hash<std::string>()(what), [what] { return what; }},
+                  [&] { found = find(); });
   return communicator.broadcast_string(found, 0);
 }
 
@@ -140,7 +133,7 @@ std::optional<GroupInfo> group_info(const std::string& file, const std::string& 
 }
 
 bool holds_matrix(const std::string& file, const std::string& group) {
-  const std::string found = on_rank_0("sparse::holds_matrix", file + ":" + group, [&]() -> std::string {
+  const std::string found = found_on_rank_0("sparse::holds_matrix", file + ":" + group, [&]() -> std::string {
     std::vector<io::ObjectInfo> objects;
     try {
       objects = io::list_objects(file, group_path(group));
@@ -154,7 +147,7 @@ bool holds_matrix(const std::string& file, const std::string& group) {
 
 SparseArray open_hdf5(const std::string& file, const std::string& group, const SparseOptions& options) {
   // "csr 30 20": the format, and the shape where the file has it.
-  const std::string found = on_rank_0("sparse::open_hdf5", file + ":" + group, [&] {
+  const std::string found = found_on_rank_0("sparse::open_hdf5", file + ":" + group, [&] {
     const std::optional<GroupInfo> info = group_info(file, group, io::list_objects(file, group_path(group)));
     if (!info)
       throw local::InvalidArgument(
@@ -234,7 +227,7 @@ void check_entries(const TextPieces& pieces, int64_t found) {
 }
 
 local::sparse::MatrixMarketInfo info_on_rank_0(const std::string& file, int64_t& end) {
-  const std::string found = on_rank_0("sparse::mmread", file, [&] {
+  const std::string found = found_on_rank_0("sparse::mmread", file, [&] {
     const local::sparse::MatrixMarketInfo info = local::sparse::mminfo(file);
     return fmt::format("{} {} {} {} {} {} {} {} {}", info.rows, info.columns, info.entries, info.format, info.field,
                        info.symmetry, info.begin, info.header_lines,
@@ -399,7 +392,7 @@ void check_to_write(const std::string& file, const StoreOptions& options) {
   reject(!options.unlimited.empty() || options.append, "axes that can grow: that is for HDF5");
   reject(options.region.has_value(), "regions that are written: that is for HDF5");
   reject(!options.dims.empty(), "names of axes: that is for HDF5");
-  on_rank_0("sparse::mmwrite", file, [&]() -> std::string {
+  found_on_rank_0("sparse::mmwrite", file, [&]() -> std::string {
     if (std::error_code none; !options.overwrite && std::filesystem::exists(file, none))
       throw local::InvalidArgument(fmt::format("'{}' exists; it is replaced only with overwrite", file));
     return "";
@@ -434,7 +427,7 @@ void write_lines(const std::string& file, const Lines& lines) {
     plan = exec::make_plan(nodes);
   }
   std::optional<io::SharedFile> place;
-  const std::string path = on_rank_0("sparse::mmwrite", file, [&] {
+  const std::string path = found_on_rank_0("sparse::mmwrite", file, [&] {
     place.emplace(file, static_cast<double>(head + bytes));
     io::ByteFile(place->path(), io::ByteFile::Mode::write).write_at(0, std::as_bytes(std::span(lines.head)));
     return place->path();

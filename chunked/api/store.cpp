@@ -30,7 +30,6 @@
 #include "quarry/io/format.h"
 #include "quarry/io/saved_calls.h"
 #include "quarry/io/saved_job.h"
-#include "quarry/local/base/options.h"
 #include "quarry/local/memory/policy.h"
 
 namespace quarry {
@@ -104,15 +103,8 @@ Array aligned(const Array& array, const Dims& file_chunks, const Dims& origin) {
 // What rank 0, which sees what is there, says that the file is written as.
 const io::Format& format_on_rank_0(const std::string& file, comm::Communicator& communicator) {
   std::string name;
-  std::exception_ptr error;
-  if (communicator.rank() == 0) {
-    try {
-      name = io::format_to_write(file).name();
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(communicator, error, {"store", std::hash<std::string>()(file)});
+  comm::on_rank_0(communicator, {"store", std::hash<std::string>()(file)},
+                  [&] { name = io::format_to_write(file).name(); });
   name = communicator.broadcast_string(name, 0);
   const std::vector<const io::Format*> formats = io::formats();
   const auto found = std::ranges::find(formats, name, &io::Format::name);
@@ -159,19 +151,13 @@ std::vector<std::shared_ptr<io::Writer>> open_writers(const std::unique_ptr<io::
   comm::Communicator& communicator = Runtime::current().communicator();
   std::vector<std::shared_ptr<io::Writer>> writers;
   std::vector<std::string> layouts(count);
-  std::exception_ptr error;
-  if (communicator.rank() == 0) {
-    try {
-      open();
-      for (std::string& layout : layouts) {
-        writers.push_back(output->writer(writers.size()));
-        layout = writers.back()->serialize();
-      }
-    } catch (...) {
-      error = std::current_exception();
+  comm::on_rank_0(communicator, call, [&] {
+    open();
+    for (std::string& layout : layouts) {
+      writers.push_back(output->writer(writers.size()));
+      layout = writers.back()->serialize();
     }
-  }
-  comm::agree(communicator, error, call);
+  });
   for (const std::string& mine : layouts) {
     const std::string layout = communicator.broadcast_string(mine, 0);
     if (communicator.rank() != 0) writers.push_back(io::Writer::deserialize(layout));
@@ -374,30 +360,22 @@ void store_items(const std::string& file, const std::vector<ma::FilledItem>& ite
 std::vector<std::shared_ptr<io::Dataset>> datasets_there(const std::string& file,
                                                          const std::vector<ma::FilledItem>& items,
                                                          const StoreOptions& options) {
-  Runtime& runtime = Runtime::current();
-  comm::Communicator& communicator = runtime.communicator();
+  comm::Communicator& communicator = Runtime::current().communicator();
   std::vector<std::shared_ptr<io::Dataset>> found(items.size());
-  std::exception_ptr error;
-  if (runtime.rank() == 0) {
-    try {
-      std::set<std::string> paths;
-      std::error_code none;
-      if (options.append && std::filesystem::exists(file, none))
-        for (const io::ObjectInfo& object : io::list_objects(file)) paths.insert(object.path);
-      for (size_t i = 0; i < items.size(); ++i)
-        if (options.region || paths.contains(items[i].item.path))
-          found[i] = io::Dataset::open(file, items[i].item.path);
-      const auto count = std::ranges::count_if(found, [](const auto& dataset) { return dataset != nullptr; });
-      const auto missing = std::ranges::find(found, nullptr);
-      if (count > 0 && missing != found.end())
-        throw local::InvalidArgument(
-            fmt::format("cannot append to '{}': some of the data sets are there, and '{}' is not", file,
-                        items[static_cast<size_t>(missing - found.begin())].item.path));
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(communicator, error, {"store", std::hash<std::string>()(file)});
+  comm::on_rank_0(communicator, {"store", std::hash<std::string>()(file)}, [&] {
+    std::set<std::string> paths;
+    std::error_code none;
+    if (options.append && std::filesystem::exists(file, none))
+      for (const io::ObjectInfo& object : io::list_objects(file)) paths.insert(object.path);
+    for (size_t i = 0; i < items.size(); ++i)
+      if (options.region || paths.contains(items[i].item.path)) found[i] = io::Dataset::open(file, items[i].item.path);
+    const auto count = std::ranges::count_if(found, [](const auto& dataset) { return dataset != nullptr; });
+    const auto missing = std::ranges::find(found, nullptr);
+    if (count > 0 && missing != found.end())
+      throw local::InvalidArgument(
+          fmt::format("cannot append to '{}': some of the data sets are there, and '{}' is not", file,
+                      items[static_cast<size_t>(missing - found.begin())].item.path));
+  });
   for (std::shared_ptr<io::Dataset>& dataset : found) {
     const std::string bytes = communicator.broadcast_string(dataset ? dataset->serialize() : "", 0);
     if (!dataset && !bytes.empty()) dataset = io::Dataset::deserialize(bytes);

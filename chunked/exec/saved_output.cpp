@@ -28,15 +28,8 @@ SavedOutput::SavedOutput(comm::Communicator& communicator, std::string file, std
 // Rank 0 reads the journals; all ranks compare what they say with the file.
 io::WrittenParts SavedOutput::parts_of_all(bool resumed) {
   std::string all;
-  std::exception_ptr error;
-  if (communicator_.rank() == 0) {
-    try {
-      all = resumed ? io::read_job_journals(file_) : io::no_job_journals(file_);
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(communicator_, error, {"store"});
+  comm::on_rank_0(communicator_, {"store"},
+                  [&] { all = resumed ? io::read_job_journals(file_) : io::no_job_journals(file_); });
   io::WrittenParts parts = io::written_parts(communicator_.broadcast_string(all, /*root=*/0));
   drop_damaged(parts.chunks, [](const io::Writer& writer, const io::WrittenChunk& chunk) {
     return writer.checksum_written(chunk.placed);

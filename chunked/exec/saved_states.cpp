@@ -23,15 +23,7 @@ SavedStates::SavedStates(comm::Communicator& communicator, std::string file, int
 // Rank 0 reads the tables; ranks share the reading of data.
 void SavedStates::find_saved() {
   std::string all;
-  std::exception_ptr error;
-  if (communicator_.rank() == 0) {
-    try {
-      all = io::read_saved_states(file_);
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  comm::agree(communicator_, error, {"store"});
+  comm::on_rank_0(communicator_, {"store"}, [&] { all = io::read_saved_states(file_); });
   const auto ranks = static_cast<size_t>(communicator_.size());
   std::set<int32_t> found;  // stages
   for (const io::SavedState& state : io::saved_states(communicator_.broadcast_string(all, /*root=*/0))) {

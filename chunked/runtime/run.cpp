@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <set>
 #include <thread>
@@ -25,6 +24,7 @@
 #include "quarry/local/base/message.h"
 #include "quarry/local/base/trace.h"
 #include "quarry/local/memory/policy.h"
+#include "quarry/local/ops/creation/creation.h"
 
 namespace quarry::exec {
 namespace {
@@ -686,9 +686,7 @@ std::vector<std::shared_ptr<StoredArray>> planned_results(const Nodes& nodes, si
     const plan::Stage::Output& output = output_of(plan, result);
     if (results.size() < to_host) {
       const local::DeviceScope scope(local::kCpu);
-      local::NdArray zeros(output.grid.shape(), output.dtype);
-      std::memset(zeros.raw(), 0, static_cast<size_t>(zeros.nbytes()));
-      results.push_back(std::make_shared<StoredArray>(std::move(zeros)));
+      results.push_back(std::make_shared<StoredArray>(local::ops::zeros(output.grid.shape(), output.dtype)));
       continue;
     }
     OwnedChunks chunks = owners.owned(output.owners, output.grid, runtime.rank());
